@@ -1,0 +1,178 @@
+"""Sparse dictionaries of remembered states, kept by approximate linear dependence.
+
+A dictionary D owns its centres and the Cholesky factor of K_DD. The residual
+1 - k_D(x)^T K_DD^-1 k_D(x) is the squared RKHS distance of k(., x) to the span of D; a state is admitted
+while its residual exceeds a threshold, the largest one first (greedy pivoted Cholesky). Functions on the
+dictionary (`rkhs.py`) refer to it; a dictionary is never changed in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from rsa2c.errors import DataError
+from rsa2c.kernels import Features, ProductKernel
+
+JITTER = 1e-10
+"""Added to the diagonal of K_DD: an admitted residual is at least the threshold, so this only absorbs rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """Centres (q, d) in normalised units and, for each, the residual at which it was admitted."""
+
+    kernel: ProductKernel
+    centres: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, kernel: ProductKernel) -> Dictionary:
+        """A dictionary without states."""
+        return cls(kernel, np.empty((0, kernel.dimension)), np.empty(0))
+
+    @property
+    def size(self) -> int:
+        """Number of states q."""
+        return len(self.centres)
+
+    @cached_property
+    def gram(self) -> NDArray[np.float64]:
+        """K_DD, (q, q)."""
+        return self.kernel(self.centres, self.centres)
+
+    @cached_property
+    def cholesky(self) -> NDArray[np.float64]:
+        """Lower factor L of K_DD + jitter."""
+        factor, info = dpotrf(self.gram + JITTER * np.eye(self.size), lower=1)
+        if info:
+            raise DataError(
+                f"the dictionary's Gram matrix is not positive definite at state {info} of {self.size}: states nearly "
+                "coincide under this kernel. Admit them again (Dictionary.reweighted) or raise admission_threshold."
+            )
+        return factor
+
+    def features(self, dtype: np.dtype | type = np.float64) -> Features:
+        """The map x -> k_D(x), compiled for repeated use."""
+        return self.kernel.bind(self.centres, dtype)
+
+    def solve(self, right: NDArray) -> NDArray:
+        """K_DD^-1 right."""
+        return cho_solve((self.cholesky, True), right)
+
+    def inverse(self) -> NDArray[np.float64]:
+        """K_DD^-1, for removal costs, which need its diagonal and columns."""
+        triangular, info = dtrtri(self.cholesky, lower=1)
+        assert info == 0, "a Cholesky factor has a positive diagonal"
+        return triangular.T @ triangular
+
+    def residuals(self, x: NDArray) -> NDArray[np.float64]:
+        """(N,): squared RKHS distance of each k(., x_n) to the span of the dictionary."""
+        half = solve_triangular(self.cholesky, self.kernel(x, self.centres).T, lower=True)
+        return 1.0 - np.einsum("jn,jn->n", half, half)
+
+    def grown(self, x: NDArray, threshold: float, limit: int) -> Dictionary:
+        """With the states of x (N, d) added whose residual exceeds `threshold`, at most `limit`, old ones first."""
+        chosen, errors = self._pivots(np.asarray(x, dtype=np.float64), threshold, limit)
+        if not len(chosen):
+            return self
+        return Dictionary(self.kernel, np.vstack([self.centres, x[chosen]]), np.append(self.errors, errors))
+
+    def without(self, removed: NDArray) -> Dictionary:
+        """The dictionary less the states at these positions."""
+        kept = np.setdiff1d(np.arange(self.size), removed)
+        return Dictionary(self.kernel, self.centres[kept], self.errors[kept])
+
+    def reweighted(self, weights: NDArray, threshold: float) -> tuple[Dictionary, NDArray]:
+        """Admitted again under new feature weights, less what became redundant, and the kept positions.
+
+        A dictionary admitted under old weights can be nearly singular under new ones.
+        """
+        empty = Dictionary.empty(self.kernel.reweighted(weights))
+        kept, errors = empty._pivots(self.centres, threshold, self.size)
+        order = np.argsort(kept)
+        return Dictionary(empty.kernel, self.centres[kept[order]], errors[order]), kept[order]
+
+    def _pivots(self, x: NDArray, threshold: float, limit: int) -> tuple[NDArray, NDArray]:
+        """Greedy pivoted Cholesky: positions in x and residuals at admission, largest residual first.
+
+        O(N q^2) for the projection on the old states, then O(N (q + d)) per admitted state.
+        """
+        limit = min(limit, len(x))
+        if limit <= 0:
+            return np.empty(0, dtype=np.intp), np.empty(0)
+        q = self.size
+        half = np.empty((q + limit, len(x)))
+        if q:
+            half[:q] = solve_triangular(self.cholesky, self.kernel(x, self.centres).T, lower=True)
+        residual = 1.0 - np.einsum("jn,jn->n", half[:q], half[:q])
+        positions: list[int] = []
+        errors: list[float] = []
+        for row in range(q, q + limit):
+            pivot = int(residual.argmax())
+            error = residual[pivot]
+            if error <= threshold:
+                break
+            column = self.kernel(x, x[pivot : pivot + 1])[:, 0]
+            column -= half[:row, pivot] @ half[:row]
+            half[row] = column / np.sqrt(error)
+            residual -= half[row] ** 2
+            residual[pivot] = 0.0
+            positions.append(pivot)
+            errors.append(error)
+        return np.array(positions, dtype=np.intp), np.array(errors)
+
+
+def removal_costs(dictionary: Dictionary, coefficients: NDArray, second_moment: NDArray | None = None) -> NDArray:
+    """(q,): what removing each state and re-projecting optimally costs the function with these coefficients.
+
+    In squared RKHS norm, exactly |c_j|^2 / [K^-1]_jj. With the batch's second moment G = Phi^T Phi / N,
+    the mean-square change on the batch instead: |c_j|^2 [K^-1 G K^-1]_jj / [K^-1]_jj^2.
+    """
+    inverse = dictionary.inverse()
+    diagonal = np.diag(inverse)
+    squared = np.einsum("jm,jm->j", coefficients, coefficients)
+    if second_moment is None:
+        return squared / diagonal
+    return squared * np.einsum("ij,ij->j", inverse, second_moment @ inverse) / diagonal**2
+
+
+def removed(dictionary: Dictionary, coefficients: NDArray, positions: NDArray) -> NDArray:
+    """(q - r, m): coefficients after removing the states at `positions` and re-projecting in RKHS norm.
+
+    For one state, c_i <- c_i - ([K^-1]_ij / [K^-1]_jj) c_j.
+    """
+    inverse = dictionary.inverse()
+    kept = np.setdiff1d(np.arange(dictionary.size), positions)
+    share = np.linalg.solve(inverse[np.ix_(positions, positions)], coefficients[positions])
+    return coefficients[kept] - inverse[np.ix_(kept, positions)] @ share
+
+
+def cheapest_removals(dictionary: Dictionary, coefficients: NDArray, count: int, second_moment: NDArray) -> NDArray:
+    """(count,): positions to remove one after the other, each the cheapest on the batch once the former are gone.
+
+    Removing j maps K^-1 to E K^-1 and K^-1 G K^-1 to E (K^-1 G K^-1) E^T with E = I - K^-1 e_j e_j^T / [K^-1]_jj:
+    O(q^2) a removal. Two states that stand in for each other are each cheap alone, never both.
+    """
+    inverse = dictionary.inverse()
+    effect = inverse @ second_moment @ inverse
+    coefficients = coefficients.copy()
+    alive = np.ones(dictionary.size, dtype=bool)
+    positions = np.empty(count, dtype=np.intp)
+    for k in range(count):
+        diagonal = np.where(alive, np.diag(inverse), 1.0)
+        squared = np.einsum("jm,jm->j", coefficients, coefficients)
+        j = int(np.where(alive, squared * np.diag(effect) / diagonal**2, np.inf).argmin())
+        direction = inverse[:, j] / inverse[j, j]
+        coefficients -= np.outer(direction, coefficients[j])
+        inverse -= np.outer(direction, inverse[j])
+        effect -= np.outer(direction, effect[j])
+        effect -= np.outer(effect[:, j], direction)
+        alive[j] = False
+        positions[k] = j
+    return positions

@@ -1,0 +1,57 @@
+"""Errors a user can meet. Each names the thing, the rule, what was received and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+
+class RSA2CError(Exception):
+    """Base class of every error this library raises on purpose."""
+
+
+class ConfigError(RSA2CError, ValueError):
+    """A setting that does not exist, or a value it may not take."""
+
+
+class EnvError(RSA2CError, RuntimeError):
+    """An environment that is unknown, unsupported, or that returned something unusable."""
+
+
+class DataError(RSA2CError, ValueError):
+    """An array of the wrong shape, or with NaN or infinite entries."""
+
+
+class FileFormatError(RSA2CError, ValueError):
+    """A file that is damaged, truncated, or not one of ours."""
+
+
+class MissingExtraError(RSA2CError, ImportError):
+    """An optional dependency that is not installed."""
+
+
+class RunExistsError(RSA2CError, FileExistsError):
+    """A run folder that exists already and is never overwritten."""
+
+
+class NotFoundError(RSA2CError, FileNotFoundError):
+    """A run, model or preset that is not where it was looked for."""
+
+
+def require(module: str, extra: str, what: str = "This") -> ModuleType:
+    """Import an optional module, or name the extra that installs it; `what` is the feature that needs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{what} needs {module!r}, which is not installed. Install it with: pip install 'rsa2c[{extra}]'"
+        ) from error
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """The sentence `Did you mean 'x'?` for the candidate nearest to `name`, or nothing when none is near."""
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    nearest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[nearest[0]]!r}?" if nearest else ""

@@ -1,0 +1,153 @@
+"""Functions in a reproducing-kernel Hilbert space.
+
+`RKHSFunction` is the single type behind the actor's mean, the value and the advantage, and the single thing
+that attribution, certificates, export and the report need to understand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from rsa2c.dictionary import Dictionary, removed
+from rsa2c.errors import DataError
+from rsa2c.kernels import ProductKernel
+
+
+@dataclass(frozen=True, eq=False)
+class Normaliser:
+    """x = clip((s - mean) / std), frozen after the warm-up; raw observations s in, kernel inputs x out."""
+
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    clip: float = 10.0
+
+    @classmethod
+    def identity(cls, dimension: int) -> Normaliser:
+        """Leaves observations as they are, but for the clipping."""
+        return cls(np.zeros(dimension), np.ones(dimension))
+
+    @classmethod
+    def fitted(cls, observations: NDArray, clip: float = 10.0) -> Normaliser:
+        """Mean and standard deviation of raw observations (N, d); a feature that never varies keeps its scale."""
+        std = observations.std(axis=0, dtype=np.float64)
+        return cls(observations.mean(axis=0, dtype=np.float64), np.where(std < 1e-3, 1.0, std), clip)
+
+    def __call__(self, observations: NDArray) -> NDArray[np.float64]:
+        return np.clip((observations - self.mean) / self.std, -self.clip, self.clip)
+
+    def slope(self, observations: NDArray) -> NDArray[np.float64]:
+        """Derivative of the normalised with respect to the raw features; zero where clipped."""
+        inside = np.abs((observations - self.mean) / self.std) < self.clip
+        return inside / self.std
+
+
+@dataclass(frozen=True, eq=False)
+class RKHSFunction:
+    """f(s) = offset + sum_j k(x, x_j) c_j with x = normaliser(s), on a dictionary of states x_j.
+
+    Coefficients are (q, m), one column an output. Called with raw states (N, d) it gives (N, m), with one
+    state (d,) it gives (m,).
+    """
+
+    dictionary: Dictionary
+    coefficients: NDArray[np.float64]
+    normaliser: Normaliser
+    output_names: tuple[str, ...]
+    offset: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        if self.offset is None:
+            object.__setattr__(self, "offset", np.zeros(len(self.output_names)))
+        if self.coefficients.shape != (self.dictionary.size, len(self.output_names)):
+            raise DataError(
+                f"coefficients must have the shape (dictionary size, outputs) = "
+                f"{(self.dictionary.size, len(self.output_names))}, got {self.coefficients.shape}."
+            )
+
+    @classmethod
+    def zero(cls, dictionary: Dictionary, normaliser: Normaliser, output_names: tuple[str, ...]) -> RKHSFunction:
+        """The zero function on a dictionary."""
+        return cls(dictionary, np.zeros((dictionary.size, len(output_names))), normaliser, output_names)
+
+    @property
+    def kernel(self) -> ProductKernel:
+        """The dictionary's kernel."""
+        return self.dictionary.kernel
+
+    @property
+    def centres(self) -> NDArray[np.float64]:
+        """(q, d): remembered states in normalised units."""
+        return self.dictionary.centres
+
+    @property
+    def remembered_states(self) -> NDArray[np.float64]:
+        """(q, d): remembered states in raw observation units."""
+        return self.centres * self.normaliser.std + self.normaliser.mean
+
+    def __call__(self, states: ArrayLike) -> NDArray[np.float64]:
+        states, single = self._checked(states)
+        values = self.at(self.normaliser(states))
+        return values[0] if single else values
+
+    def at(self, x: NDArray) -> NDArray:
+        """(N, m): values at normalised states."""
+        return self.kernel(x, self.centres) @ self.coefficients + self.offset
+
+    def norm(self) -> NDArray[np.float64]:
+        """(m,): RKHS norm of each output, the offset apart: sqrt(c^T K_DD c)."""
+        squared = np.einsum("im,ij,jm->m", self.coefficients, self.dictionary.gram, self.coefficients, optimize=True)
+        return np.sqrt(np.maximum(squared, 0.0))
+
+    def gradient(self, states: ArrayLike) -> NDArray[np.float64]:
+        """(N, m, d), or (m, d) for one state: derivative with respect to the raw state."""
+        states, single = self._checked(states)
+        gradient = self.kernel.gradient(self.normaliser(states), self.centres, self.coefficients)
+        gradient = gradient * self.normaliser.slope(states)[:, None, :]
+        return gradient[0] if single else gradient
+
+    def grow(self, dictionary: Dictionary) -> RKHSFunction:
+        """The same function on a dictionary that has this one's states first."""
+        added = dictionary.size - self.dictionary.size
+        if added < 0 or not np.array_equal(dictionary.centres[: self.dictionary.size], self.centres):
+            raise DataError("grow needs a dictionary that begins with this function's states; use project instead.")
+        padding = np.zeros((added, self.coefficients.shape[1]))
+        return replace(self, dictionary=dictionary, coefficients=np.vstack([self.coefficients, padding]))
+
+    def prune(self, positions: NDArray) -> RKHSFunction:
+        """The closest function, in RKHS norm, without the states at these positions."""
+        return replace(
+            self,
+            dictionary=self.dictionary.without(positions),
+            coefficients=removed(self.dictionary, self.coefficients, positions),
+        )
+
+    def project(
+        self, dictionary: Dictionary, x: NDArray, ridge: float = 1e-6, start: NDArray | None = None
+    ) -> RKHSFunction:
+        """The function on another dictionary or kernel that agrees best with this one at normalised states x.
+
+        In correction form, c' = c + (Phi'^T Phi' / N + ridge K')^-1 Phi'^T (Phi c - Phi' c) / N from a first
+        guess c = `start`, so that nothing moves when nothing changed: a ridge towards zero would shrink the
+        function each time.
+        """
+        coefficients = np.zeros((dictionary.size, self.coefficients.shape[1])) if start is None else start
+        x = np.asarray(x, dtype=np.float64)
+        features = dictionary.kernel(x, dictionary.centres)
+        error = self.kernel(x, self.centres) @ self.coefficients - features @ coefficients
+        metric = features.T @ features / len(x) + ridge * dictionary.gram
+        metric[np.diag_indices_from(metric)] += 1e-12 * len(metric)
+        correction = cho_solve(cho_factor(metric), features.T @ error / len(x))
+        return replace(self, dictionary=dictionary, coefficients=coefficients + correction)
+
+    def _checked(self, states: ArrayLike) -> tuple[NDArray[np.float64], bool]:
+        array = np.asarray(states, dtype=np.float64)
+        d = self.kernel.dimension
+        if array.ndim not in (1, 2) or array.shape[-1] != d:
+            raise DataError(f"states must have the shape ({d},) or (N, {d}), got {array.shape}.")
+        if not np.all(np.isfinite(array)):
+            raise DataError("states must be finite, got NaN or infinity.")
+        return np.atleast_2d(array), array.ndim == 1

@@ -1,0 +1,148 @@
+"""Dictionaries: residuals, admission and removal against their definitions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rsa2c.dictionary import Dictionary, cheapest_removals, removal_costs, removed
+from rsa2c.errors import DataError
+from rsa2c.kernels import RBF
+
+
+def states(n=200, d=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def dictionary(limit=25, threshold=1e-3, seed=0, d=3):
+    return Dictionary.empty(RBF(1.0, np.ones(d))).grown(states(d=d, seed=seed), threshold, limit)
+
+
+def squared_distance(gram, kept, c, after):
+    """|f - g|^2 for f = sum_j c_j k_j and g = sum over kept of after_j k_j."""
+    difference = c.copy()
+    difference[kept] -= after
+    return np.trace(difference.T @ gram @ difference)
+
+
+def test_residual_is_the_squared_distance_to_the_span():
+    dic, x = dictionary(), states(10, seed=1)
+    for state, residual in zip(x, dic.residuals(x), strict=True):
+        k = dic.kernel(state[None], dic.centres)[0]
+        assert residual == pytest.approx(1 - k @ np.linalg.solve(dic.gram, k), abs=1e-8)
+
+
+def test_everything_left_out_is_nearly_dependent():
+    x = states()
+    dic = Dictionary.empty(RBF(1.0, np.ones(3))).grown(x, 0.01, 200)
+    assert 1 < dic.size < 200
+    assert dic.residuals(x).max() <= 0.01 + 1e-9
+    assert np.all(dic.errors > 0.01)
+
+
+def test_the_largest_residual_goes_first_and_batches_equal_one_by_one():
+    x, dic = states(60, seed=2), dictionary(limit=10)
+    together = dic.grown(x, 1e-3, 8)
+    single = dic
+    for _ in range(8):
+        residuals = single.residuals(x)
+        best = int(residuals.argmax())
+        if residuals[best] <= 1e-3:
+            break
+        single = single.grown(x[best : best + 1], 1e-3, 1)
+    np.testing.assert_array_equal(together.centres, single.centres)
+    np.testing.assert_allclose(together.errors, single.errors, atol=1e-7)
+
+
+def test_duplicates_are_never_admitted():
+    x = np.repeat(states(5), 4, axis=0)
+    assert Dictionary.empty(RBF(1.0, np.ones(3))).grown(x, 1e-4, 20).size == 5
+
+
+def test_inverse_and_solve():
+    dic = dictionary()
+    np.testing.assert_allclose(dic.inverse() @ dic.gram, np.eye(dic.size), atol=1e-5)
+    right = states(dic.size, d=2)
+    np.testing.assert_allclose(dic.gram @ dic.solve(right), right, atol=1e-5)
+
+
+def test_removal_cost_is_the_change_of_the_best_projection():
+    dic = dictionary(limit=15, threshold=0.05)
+    c = states(dic.size, d=2, seed=3)
+    x = states(300, seed=4)
+    phi = dic.kernel(x, dic.centres)
+    norm_costs = removal_costs(dic, c)
+    batch_costs = removal_costs(dic, c, phi.T @ phi / len(x))
+    for j in range(dic.size):
+        kept = np.setdiff1d(np.arange(dic.size), [j])
+        after = c[kept] + np.linalg.solve(dic.gram[np.ix_(kept, kept)], dic.gram[kept, j : j + 1]) @ c[j : j + 1]
+        np.testing.assert_allclose(removed(dic, c, np.array([j])), after, atol=1e-8)
+        assert norm_costs[j] == pytest.approx(squared_distance(dic.gram, kept, c, after), rel=1e-7)
+        change = phi @ c - phi[:, kept] @ after
+        assert batch_costs[j] == pytest.approx(np.mean(np.sum(change**2, axis=1)), rel=1e-6)
+
+
+def test_joint_removal_is_the_best_projection_on_the_rest():
+    dic = dictionary(limit=15, threshold=0.05)
+    c, gone = states(dic.size, d=2, seed=3), np.array([2, 7, 11])
+    kept = np.setdiff1d(np.arange(dic.size), gone)
+    best = np.linalg.solve(dic.gram[np.ix_(kept, kept)], dic.gram[kept] @ c)
+    np.testing.assert_allclose(removed(dic, c, gone), best, atol=1e-8)
+
+
+def test_removals_one_after_the_other_take_the_cheapest_each_time():
+    dic = dictionary(limit=15, threshold=0.05)
+    c = states(dic.size, d=2, seed=5)
+    phi = dic.kernel(states(300, seed=6), dic.centres)
+    moment = phi.T @ phi / len(phi)
+    expected, alive, current, rest = [], np.arange(dic.size), c, dic
+    for _ in range(4):
+        costs = removal_costs(rest, current, moment[np.ix_(alive, alive)])
+        j = int(costs.argmin())
+        current = removed(rest, current, np.array([j]))
+        rest = rest.without(np.array([j]))
+        expected.append(alive[j])
+        alive = np.delete(alive, j)
+    np.testing.assert_array_equal(cheapest_removals(dic, c, 4, moment), expected)
+
+
+def test_a_new_metric_drops_what_became_redundant():
+    dic = Dictionary.empty(RBF(1.0, np.ones(3))).grown(states(400), 1e-3, 120)
+    narrow, kept = dic.reweighted(np.array([2.9, 0.05, 0.05]), 1e-3)
+    assert narrow.size < dic.size
+    np.testing.assert_array_equal(narrow.centres, dic.centres[kept])
+    np.linalg.cholesky(narrow.gram)
+    assert narrow.residuals(dic.centres).max() <= 1e-3 + 1e-7
+
+
+def test_the_same_metric_keeps_everything():
+    dic = dictionary(threshold=0.05)
+    same, kept = dic.reweighted(dic.kernel.weights, 0.05 * 0.3)
+    np.testing.assert_array_equal(kept, np.arange(dic.size))
+    np.testing.assert_array_equal(same.centres, dic.centres)
+
+
+def test_coinciding_states_are_an_error_with_a_remedy():
+    x = states(1)
+    broken = Dictionary(RBF(1e6, np.ones(3)), np.vstack([x, x, x + 1e-9, -x]), np.ones(4))
+    broken.gram[2, 3] = broken.gram[3, 2] = 2.0
+    with pytest.raises(DataError, match="admission_threshold"):
+        _ = broken.cholesky
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.integers(1, 6),
+    st.floats(-6, 6),
+    st.floats(1e-6, 0.5),
+    st.integers(0, 2**32 - 1),
+)
+def test_factors_stay_valid_on_any_scale(n, d, exponent, threshold, seed):
+    """Dictionaries hold normalised states, which the normaliser clips to +-10."""
+    x = np.clip(np.random.default_rng(seed).normal(size=(n, d)) * 10.0**exponent, -10, 10)
+    x = np.vstack([x, x[: n // 2] * (1 + 1e-12)])
+    dic = Dictionary.empty(RBF(1.0, np.ones(d))).grown(x, threshold, len(x))
+    assert 1 <= dic.size <= n
+    assert np.all(np.isfinite(dic.cholesky))
+    assert dic.residuals(x).max() <= threshold + 1e-6
