@@ -1,0 +1,114 @@
+"""Gymnasium's own environments: made one by one, checked, and put side by side."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.vector import SyncVectorEnv
+from numpy.typing import NDArray
+
+from rsa2c.envs.checks import check_spaces
+from rsa2c.envs.names import env_id
+from rsa2c.envs.wrappers import Distractors, ObservationNoise
+from rsa2c.errors import EnvError, MissingExtraError, did_you_mean
+
+Factory = Callable[[], gym.Env[Any, Any]]
+
+
+def make_single(
+    env: str | Factory, *, noise_variance: float | NDArray[Any] = 0.0, distractors: int = 0
+) -> gym.Env[Any, Any]:
+    """One of Gymnasium's own environments, from an id or a factory, checked, disturbed as in `make_env`."""
+    if isinstance(env, str):
+        single = _from_id(env)
+    elif callable(env):
+        with _third_party_noise_silenced():
+            single = env()
+        if not isinstance(single, gym.Env):
+            raise EnvError(f"A factory must return a gymnasium.Env, got {type(single).__name__}.")
+    else:
+        raise EnvError(
+            "An environment is a Gymnasium id or a function that returns a gymnasium.Env, "
+            f"got {type(env).__name__}."
+        )
+    check_spaces(single.observation_space, single.action_space, env_id(single))
+    if distractors:
+        single = Distractors(single, distractors)
+    return ObservationNoise(single, noise_variance) if np.any(noise_variance) else single
+
+
+class FreshSyncVectorEnv(SyncVectorEnv[NDArray[Any], NDArray[Any]]):
+    """Environments side by side, made anew by `reset(seed=...)`.
+
+    Resetting is not enough for rollouts that depend on the seed alone: Box2D's worlds remember earlier
+    episodes in the order of their bodies, and BipedalWalker then rounds differently.
+    """
+
+    def __init__(self, factory: Factory, num_envs: int) -> None:
+        super().__init__([factory] * num_envs)
+        if len({id(env) for env in self.envs}) < num_envs:
+            raise EnvError(
+                f"The factory of {env_id(self.envs[0])} returned the same environment twice; "
+                "it must make a new one at each call."
+            )
+        self.spec = self.envs[0].spec
+        self._used = False
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        if seed is not None and self._used:
+            for env in self.envs:
+                env.close()
+            self.envs = [make() for make in self.env_fns]
+        self._used = True
+        return super().reset(seed=seed, options=options)  # type: ignore[arg-type]
+
+
+def _from_id(name: str) -> gym.Env[Any, Any]:
+    try:
+        spec = gym.spec(name)
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        raise EnvError(
+            f"Gymnasium has no environment {name!r}.{did_you_mean(name, gym.registry)} "
+            "Pass an environment of your own as a function that makes it, or register it with Gymnasium."
+        ) from error
+    try:
+        with _third_party_noise_silenced():
+            if isinstance(spec.entry_point, str):
+                load_env_creator(spec.entry_point)  # imports the simulator, so that it can be silenced next
+        with _third_party_noise_silenced():
+            return gym.make(name, disable_env_checker=True)
+    except (gym.error.DependencyNotInstalled, ImportError) as error:
+        raise MissingExtraError(
+            f"{name} needs a simulator that is not installed ({error}). "
+            "Install it with: pip install 'rsa2c[envs]'"
+        ) from error
+
+
+@contextmanager
+def _third_party_noise_silenced() -> Iterator[None]:
+    """What neither a user nor we can mend while an environment is made.
+
+    Box2D's SWIG types warn on import, which crashes the interpreter where warnings are errors; MuJoCo
+    complains of Gymnasium's own model files on the terminal and in a log file it leaves in the working
+    directory.
+    """
+    mujoco = sys.modules.get("mujoco")
+    before = mujoco.get_mju_user_warning() if mujoco else None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)
+        if mujoco:
+            mujoco.set_mju_user_warning(lambda message: None)
+        try:
+            yield
+        finally:
+            if mujoco:
+                mujoco.set_mju_user_warning(before)

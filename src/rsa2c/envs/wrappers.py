@@ -1,0 +1,157 @@
+"""Observations made worse on purpose: noise on every feature, and features that mean nothing.
+
+What happens to an observation is written once, in a disturbance; `ObservationNoise` and `Distractors` apply
+it to one environment, `VectorDisturbed` to a batch. Each draws from a generator of its own, seeded at
+`reset(seed=...)`, so that equal seeds give equal noise and the environment's own randomness stays what it
+was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from rsa2c.errors import ConfigError
+
+
+class Disturbance(Protocol):
+    """A random change of observations (..., d) and of the space they live in."""
+
+    stream: int  # keeps the generators of different disturbances apart under one seed
+
+    def space(self, space: spaces.Box) -> spaces.Box: ...
+
+    def __call__(self, observations: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]: ...
+
+
+class AddedNoise:
+    """x_i + N(0, variance), independently for every feature, in raw observation units.
+
+    The variance is one number, or one for each feature.
+    """
+
+    stream = 1
+
+    def __init__(self, variance: float | NDArray[Any]) -> None:
+        if not np.all(np.isfinite(variance) & (np.asarray(variance) >= 0.0)):
+            raise ConfigError(f"The noise variance must be finite and >= 0, got {variance!r}.")
+        self.std = np.sqrt(np.asarray(variance, dtype=np.float64))
+
+    def space(self, space: spaces.Box) -> spaces.Box:
+        if self.std.shape not in ((), space.shape):
+            raise ConfigError(f"{self.std.size} noise variances given for {space.shape[0]} features.")
+        return _unbounded(space.shape[0], space)
+
+    def __call__(self, observations: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        noisy = observations + self.std * rng.standard_normal(observations.shape)
+        return noisy.astype(observations.dtype, copy=False)
+
+
+class AppendedNoise:
+    """k independent standard normal features after the d true ones, drawn anew at every step."""
+
+    stream = 2
+
+    def __init__(self, k: int) -> None:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+            raise ConfigError(f"The number of distractors must be a whole number >= 0, got {k!r}.")
+        self.k = int(k)
+
+    def space(self, space: spaces.Box) -> spaces.Box:
+        return _unbounded(space.shape[0] + self.k, space)
+
+    def __call__(self, observations: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        extra = rng.standard_normal((*observations.shape[:-1], self.k)).astype(observations.dtype, copy=False)
+        return np.concatenate([observations, extra], axis=-1)
+
+
+def _unbounded(d: int, like: spaces.Box) -> spaces.Box:
+    dtype: Any = like.dtype if np.issubdtype(like.dtype, np.floating) else np.dtype(np.float64)
+    return spaces.Box(-np.inf, np.inf, shape=(d,), dtype=dtype.type)
+
+
+class _Disturbed(gym.Wrapper[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]], RecordConstructorArgs):
+    """One environment whose observations pass through a disturbance."""
+
+    def __init__(self, env: gym.Env[Any, Any], disturbance: Disturbance) -> None:
+        gym.Wrapper.__init__(self, env)
+        self.disturbance = disturbance
+        space: Any = env.observation_space
+        self.observation_space = disturbance.space(space)
+        self._rng: np.random.Generator | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._rng = _generator(self.disturbance, seed, self._rng)
+        return self.disturbance(observation, self._rng), info
+
+    def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+        assert self._rng is not None, "step before reset"
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self.disturbance(observation, self._rng), reward, terminated, truncated, info
+
+
+class ObservationNoise(_Disturbed):
+    """Adds N(0, variance) to every raw feature of one environment; the reward does not see it."""
+
+    def __init__(self, env: gym.Env[Any, Any], variance: float | NDArray[Any]) -> None:
+        RecordConstructorArgs.__init__(self, variance=variance)
+        super().__init__(env, AddedNoise(variance))
+
+
+class Distractors(_Disturbed):
+    """Appends k features noise_1 ... noise_k of pure standard normal noise, fresh at every step."""
+
+    def __init__(self, env: gym.Env[Any, Any], k: int) -> None:
+        RecordConstructorArgs.__init__(self, k=k)
+        super().__init__(env, AppendedNoise(k))
+
+
+class VectorDisturbed(VectorWrapper[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]):
+    """A vector environment whose observations, final ones too, pass through a disturbance."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], disturbance: Disturbance) -> None:
+        super().__init__(env)
+        self.disturbance = disturbance
+        space: Any = env.single_observation_space
+        self.single_observation_space = disturbance.space(space)
+        self.observation_space = batch_space(self.single_observation_space, env.num_envs)
+        self._rng: np.random.Generator | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._rng = _generator(self.disturbance, seed, self._rng)
+        return self.disturbance(observations, self._rng), infos
+
+    def step(
+        self, actions: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        assert self._rng is not None, "step before reset"
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        observations = self.disturbance(observations, self._rng)
+        if "final_obs" in infos:
+            finals = infos["final_obs"].copy()
+            for i in np.flatnonzero(infos["_final_obs"]):
+                finals[i] = self.disturbance(np.asarray(finals[i]), self._rng)
+            infos = {**infos, "final_obs": finals}
+        return observations, rewards, terminated, truncated, infos
+
+
+def _generator(
+    disturbance: Disturbance, seed: int | Sequence[int] | None, present: np.random.Generator | None
+) -> np.random.Generator:
+    if seed is None:
+        return np.random.default_rng() if present is None else present
+    return np.random.default_rng([disturbance.stream, *np.atleast_1d(np.asarray(seed)).tolist()])

@@ -1,0 +1,159 @@
+"""One evaluation for every kind of agent: returns of fixed-seed episodes in Gymnasium's environments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from rsa2c.envs.checks import check_actions, check_count, check_observations, check_rewards
+from rsa2c.envs.names import env_id, episode_limit
+from rsa2c.envs.single import Factory, make_single
+from rsa2c.errors import ConfigError, EnvError
+
+Units = Literal["raw", "normalised"]
+
+_SIDE_BY_SIDE = 64  # episodes that run together
+_PATIENCE = 100_000  # steps of an episode that nothing ever stops
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """What can be evaluated: Stable-Baselines3's `predict`, so its models fit as they are."""
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[NDArray[Any], Any]: ...
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Undiscounted returns (E,) and lengths (E,) of E episodes; episode i started from seed + i."""
+
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+
+    @property
+    def mean(self) -> float:
+        return float(self.returns.mean())
+
+    @property
+    def std(self) -> float:
+        """Spread over episodes (divisor E, as in Stable-Baselines3)."""
+        return float(self.returns.std())
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Student's t interval of the mean; infinite for a single episode."""
+        episodes = len(self.returns)
+        if episodes < 2:
+            return -np.inf, np.inf
+        half = stdtrit(episodes - 1, 0.5 + level / 2) * self.returns.std(ddof=1) / np.sqrt(episodes)
+        return self.mean - float(half), self.mean + float(half)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} +- {self.std:.1f} over {len(self.returns)} episodes"
+
+
+def evaluate(
+    policy: Policy,
+    env: str | Factory,
+    episodes: int = 100,
+    noise_variance: float = 0.0,
+    distractors: int = 0,
+    seed: int = 0,
+    deterministic: bool = True,
+    units: Units = "raw",
+    max_steps: int | None = None,
+) -> EvaluationResult:
+    """Returns of `episodes` episodes of a policy.
+
+    `env` is a Gymnasium id or a factory, whose wrappers are kept. Episode i runs in an environment of its
+    own, made for it and reset with seed + i, under noise drawn from the same seed; so it does not depend on
+    how many others run beside it. They go in lock step, with one call of `predict` for all. Observation
+    noise is in raw units, or with `units="normalised"` in those of the agent's normaliser. `max_steps`
+    stops longer episodes.
+    """
+    if not isinstance(policy, Policy):
+        raise ConfigError(
+            f"A policy needs a method predict(observation, ...), as in SB3; {type(policy).__name__} has none."
+        )
+    check_count("episodes", episodes)
+    check_count("max_steps", max_steps)
+    variance = _raw_variance(policy, noise_variance, units)
+
+    returns, lengths = np.zeros(episodes), np.zeros(episodes, dtype=np.int64)
+    for start in range(0, episodes, _SIDE_BY_SIDE):
+        wave = range(start, min(start + _SIDE_BY_SIDE, episodes))
+        singles = [make_single(env, noise_variance=variance, distractors=distractors) for _ in wave]
+        try:
+            _run(policy, singles, seed, wave, returns, lengths, deterministic, max_steps)
+        finally:
+            for single in singles:
+                single.close()
+    return EvaluationResult(returns, lengths)
+
+
+def _run(
+    policy: Policy,
+    singles: list[gym.Env[Any, Any]],
+    seed: int,
+    wave: range,
+    returns: NDArray[np.float64],
+    lengths: NDArray[np.int64],
+    deterministic: bool,
+    max_steps: int | None,
+) -> None:
+    """One episode in each environment, added to `returns` and `lengths` at the numbers in `wave`."""
+    one: Any = singles[0]
+    width, action_space = len(singles), one.action_space
+    observations = np.stack([single.reset(seed=seed + i)[0] for single, i in zip(singles, wave, strict=True)])
+    shape = (width, one.observation_space.shape[0])
+    check_observations(one, observations, shape, 0, wave, "episode")
+    patience = _PATIENCE if max_steps is None and episode_limit(one) is None else None
+    running = np.ones(width, dtype=bool)
+    rewards = np.zeros(width)
+    state: Any = None
+    step = 0
+    while running.any():
+        # A recurrent policy keeps a state for every environment, so its batch keeps them all to the end
+        rows = np.flatnonzero(running) if state is None else np.arange(width)
+        first = np.full(len(rows), step == 0)
+        actions, state = policy.predict(observations[rows], state, first, deterministic)
+        check_actions(one, actions, (len(rows), *action_space.shape), step)
+        step += 1
+        rewards[:] = 0.0
+        for row, action in zip(rows, actions.astype(action_space.dtype, copy=False), strict=True):
+            if running[row]:
+                observations[row], rewards[row], terminated, truncated, _ = singles[row].step(action)
+                lengths[wave[row]] = step
+                running[row] = not (terminated or truncated or step == max_steps)
+        check_observations(one, observations, shape, step, wave, "episode")
+        check_rewards(one, rewards, width, step, wave, "episode")
+        returns[wave.start : wave.stop] += rewards
+        if step == patience:
+            raise EnvError(
+                f"{env_id(one)} has no episode limit and did not end within {patience:,} steps. "
+                "Pass max_steps."
+            )
+
+
+def _raw_variance(policy: Policy, variance: float, units: str) -> float | NDArray[np.float64]:
+    if units not in get_args(Units):
+        raise ConfigError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}.")
+    if units == "raw":
+        return variance
+    normaliser = getattr(getattr(policy, "policy_mean", None), "normaliser", None)
+    if normaliser is None:
+        raise ConfigError(
+            f"units='normalised' needs an agent with a normaliser, which {type(policy).__name__} has not. "
+            "Use units='raw'."
+        )
+    return variance * np.asarray(normaliser.std, dtype=np.float64) ** 2

@@ -1,0 +1,415 @@
+from __future__ import annotations
+
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from probes import Counter, Forgetful, Spaces, counters
+from rsa2c.envs import (
+    Distractors,
+    LQREnv,
+    LQRVector,
+    ObservationNoise,
+    PendulumVector,
+    action_names,
+    env_id,
+    episode_limit,
+    feature_names,
+    lqr,
+    make_env,
+    single,
+)
+from rsa2c.envs.pool import EnvPoolVector
+from rsa2c.envs.wrappers import AddedNoise, AppendedNoise, VectorDisturbed
+from rsa2c.errors import ConfigError, EnvError, MissingExtraError, RSA2CError, did_you_mean, require
+
+FLAT = spaces.Box(-1.0, 1.0, (3,), np.float32)
+
+
+def rollout(env, steps: int, seed: int, scale: float = 1.0) -> list[np.ndarray]:
+    """Observations, rewards and endings of a vector environment under actions drawn from the seed."""
+    rng = np.random.default_rng(seed)
+    observations, _ = env.reset(seed=seed)
+    out = [[observations], [], [], []]
+    for _ in range(steps):
+        action = scale * rng.uniform(-1, 1, (env.num_envs, *env.single_action_space.shape))
+        step = env.step(action.astype(env.single_action_space.dtype))
+        for series, value in zip(out, step[:4], strict=True):
+            series.append(np.array(value))
+    return [np.array(series) for series in out]
+
+
+def test_our_pendulum_is_gymnasiums_step_for_step():
+    ours, theirs = make_env("Pendulum-v1", 5), make_env("Pendulum-v1", 5, backend="gymnasium")
+    assert isinstance(ours, PendulumVector)
+    for seed in (0, 7):  # 450 steps: two truncations, two starts drawn after them; torques beyond the bound
+        a, b = rollout(ours, 450, seed, scale=3.0), rollout(theirs, 450, seed, scale=3.0)
+        np.testing.assert_array_equal(a[0], b[0])
+        # Gymnasium squares scalars with pow, which rounds another way once in a thousand
+        np.testing.assert_allclose(a[1], b[1], rtol=0, atol=1e-9)
+        np.testing.assert_array_equal(a[2], b[2])
+        np.testing.assert_array_equal(a[3], b[3])
+        assert a[0].dtype == b[0].dtype and a[3].sum() == 10
+    ours.reset(seed=1)
+    theirs.reset(seed=1)
+    for _ in range(199):  # torques in float64, where a step is exact to the last digit or two
+        action = np.random.default_rng(0).uniform(-3, 3, (5, 1))
+        np.testing.assert_allclose(ours.step(action)[1], theirs.step(action)[1], rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(ours.states, [env.unwrapped.state for env in theirs.envs])
+    assert ours.single_observation_space == theirs.single_observation_space
+    assert ours.single_action_space == theirs.single_action_space
+
+
+def test_our_lqr_vector_is_the_single_environment_step_for_step():
+    ours, single_ones = make_env("rsa2c/LQR-v0", 4), make_env("rsa2c/LQR-v0", 4, backend="gymnasium")
+    assert isinstance(ours, LQRVector) and isinstance(single_ones.envs[0].unwrapped, LQREnv)
+    # the first part of each episode only: the plant is unstable, rounding grows
+    for seed in (0, 1):
+        a, b = rollout(ours, 60, seed, 15.0), rollout(single_ones, 60, seed, 15.0)
+        for mine, theirs in zip(a, b, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_lqr_leaves_the_rails_by_truncation_and_clips_its_force():
+    env = gym.make("rsa2c/LQR-v0").unwrapped
+    env.reset(seed=0)
+    env.state = np.array([9.99, 5.0, 0.0, 0.0])
+    _, _, terminated, truncated, _ = env.step(np.zeros(1))
+    assert truncated and not terminated
+    env.state = np.zeros(4)
+    _, reward, _, _, _ = env.step(np.array([50.0]))
+    assert reward == pytest.approx(-lqr.P2 * lqr.ACTION_BOUND**2)
+
+
+def test_partial_reset_touches_the_masked_environments_alone():
+    for env in (PendulumVector(4), LQRVector(4)):
+        before, _ = env.reset(seed=3)
+        env.step(np.zeros((4, 1)))
+        moved, *_ = env.step(np.zeros((4, 1)))
+        mask = np.array([False, True, False, True])
+        after, _ = env.reset(options={"reset_mask": mask})
+        np.testing.assert_array_equal(after[~mask], moved[~mask])
+        assert (after[mask] != moved[mask]).any(axis=1).all()
+        assert (after[mask] != before[mask]).any(axis=1).all()
+        for step in range(1, env.limit + 1):
+            *_, truncated, _ = env.step(np.zeros((4, 1)))
+            if step == env.limit - 2 and isinstance(env, PendulumVector):
+                np.testing.assert_array_equal(truncated, ~mask)  # the others are two steps ahead
+
+
+def test_a_reset_after_the_end_is_the_only_one():
+    env, still = PendulumVector(2), np.zeros((2, 1))
+    env.reset(seed=0)
+    for _ in range(200):
+        *_, truncated, _ = env.step(still)
+    assert truncated.all()
+    mask = np.array([True, False])
+    first, _ = env.reset(options={"reset_mask": mask})
+    second, rewards, *_ = env.step(still)
+    assert (rewards == 0.0).tolist() == [False, True]  # the masked one moves, the other resets only now
+    assert np.abs(second - first)[0].max() < 1.1 and env._steps.tolist() == [1, 0]
+    for _ in range(199):
+        *_, truncated, _ = env.step(still)
+    assert truncated.tolist() == [True, False]
+    env.reset()
+    _, rewards, *_ = env.step(still)
+    assert (rewards != 0.0).all()
+
+
+@pytest.mark.parametrize("name", ["Pendulum-v1", "rsa2c/LQR-v0"])
+@pytest.mark.parametrize("backend", ["auto", "gymnasium"])
+def test_reset_with_a_seed_starts_afresh(name, backend):
+    env = make_env(name, 3, backend=backend, noise_variance=0.01, distractors=2)
+    first = rollout(env, 30, 5)
+    second = rollout(env, 30, 5)
+    other = rollout(env, 30, 6)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (first[0] != other[0]).any()
+
+
+def test_gymnasium_backend_makes_environments_anew_with_a_seed():
+    env = make_env(Forgetful, 2, backend="gymnasium")
+    np.testing.assert_array_equal(rollout(env, 6, 1)[1], rollout(env, 6, 1)[1])
+    kept = env.envs
+    env.reset()
+    assert env.envs is kept  # without a seed an episode simply follows
+
+
+@pytest.mark.parametrize(("name", "d"), [("Pendulum-v1", 3), ("BipedalWalker-v3", 24), ("Ant-v5", 105)])
+def test_envpool_gives_gymnasiums_interface(name, d):
+    pytest.importorskip("envpool")
+    env = make_env(name, 3, backend="envpool")
+    reference = gym.spec(name)
+    assert isinstance(env, EnvPoolVector) and env.single_observation_space.shape == (d,)
+    assert episode_limit(env) == reference.max_episode_steps and env_id(env) == name
+    a, b = rollout(env, 80, 11), rollout(env, 80, 11)
+    for one, other in zip(a, b, strict=True):
+        np.testing.assert_array_equal(one, other)
+    observations, rewards, terminated, truncated = a
+    assert rewards.dtype == np.float64
+    ends = np.argwhere(terminated | truncated)
+    assert len(ends) or name == "Pendulum-v1"
+    for t, i in ends[ends[:, 0] < 79]:  # the step after an end resets
+        assert rewards[t + 1, i] == 0.0 and not (terminated | truncated)[t + 1, i]
+        assert np.abs(observations[t + 2, i] - observations[t + 1, i]).max() > 0
+    mask = np.array([True, False, False])
+    some, _ = env.reset(options={"reset_mask": mask})
+    np.testing.assert_array_equal(some[~mask], observations[-1][~mask])
+    assert (some[mask] != observations[-1][mask]).any()
+
+
+def test_envpool_pendulum_moves_like_gymnasiums():
+    pytest.importorskip("envpool")
+    pool = make_env("Pendulum-v1", 4, backend="envpool")
+    observations, rewards, _, truncated = rollout(pool, 250, 2)
+    assert truncated[199].all() and truncated.sum() == 4
+    ours = PendulumVector(4)
+    ours.reset(seed=0)
+    cos, sin, speed = observations[0].T.astype(np.float64)
+    ours.states[:] = np.stack([np.arctan2(sin, cos), speed], axis=1)
+    rng = np.random.default_rng(2)
+    for t in range(20):
+        observation, reward, *_ = ours.step(rng.uniform(-1, 1, (4, 1)))
+        np.testing.assert_allclose(observation, observations[t + 1], atol=1e-4)
+        np.testing.assert_allclose(reward, rewards[t], atol=1e-4)
+
+
+def test_auto_takes_envpool_where_it_has_the_environment():
+    pytest.importorskip("envpool")
+    assert isinstance(make_env("BipedalWalker-v3", 2).unwrapped, EnvPoolVector)
+    assert isinstance(make_env("MountainCarContinuous-v0", 2, backend="gymnasium").unwrapped, SyncVectorEnv)
+
+
+def test_envpool_missing_or_without_the_id(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "envpool", None)
+        with pytest.raises(MissingExtraError, match=r"pip install 'rsa2c\[fast\]'"):
+            make_env("Pendulum-v1", 2, backend="envpool")
+    with pytest.raises(EnvError, match="factory"):
+        make_env(Counter, 2, backend="envpool")
+    pytest.importorskip("envpool")
+    with pytest.raises(EnvError, match=r"EnvPool has no environment 'rsa2c/LQR-v0'.*backend='gymnasium'"):
+        make_env("rsa2c/LQR-v0", 2, backend="envpool")
+
+
+def test_unknown_environment_names_the_nearest():
+    with pytest.raises(EnvError, match=r"'Pendulom-v1'.* Did you mean 'Pendulum-v1'\?"):
+        make_env("Pendulom-v1")
+    for name in ("no such thing", "Pendulum-v99", "nomodule:Env-v0"):
+        with pytest.raises(EnvError, match="Gymnasium has no environment"):
+            make_env(name)
+    with pytest.raises(EnvError, match="got int"):
+        make_env(3)
+
+
+def test_missing_simulator_names_the_extra(monkeypatch):
+    def without_mujoco(*args, **kwargs):
+        raise gym.error.DependencyNotInstalled("No module named 'mujoco'")
+
+    monkeypatch.setattr(single.gym, "make", without_mujoco)
+    with pytest.raises(MissingExtraError, match=r"Ant-v5 needs .*mujoco.*pip install 'rsa2c\[envs\]'"):
+        make_env("Ant-v5", backend="gymnasium")
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "message"),
+    [
+        (FLAT, spaces.Discrete(3), r"actions Discrete\(3\).*continuous"),
+        (FLAT, spaces.MultiDiscrete([2, 2]), "continuous"),
+        (FLAT, spaces.Box(-1, 1, (2, 2)), r"actions Box of shape \(2, 2\)"),
+        (spaces.Box(0, 255, (64, 64, 3), np.uint8), FLAT, r"Box of shape \(64, 64, 3\).*FlattenObservation"),
+        (spaces.Dict({"a": FLAT}), FLAT, r"observations Dict\(.*flat vector"),
+        (spaces.Tuple([FLAT, FLAT]), FLAT, "flat vector"),
+        (spaces.Box(-1, 1, (0,)), FLAT, "empty"),
+    ],
+)
+def test_unsupported_spaces_are_refused(observation, action, message):
+    with pytest.raises(EnvError, match="Spaces has.*" + message):
+        make_env(lambda: Spaces(observation, action), 2)
+
+
+def test_bad_arguments_are_refused():
+    for arguments in ({"n_envs": 0}, {"n_envs": 2.5}, {"n_envs": True}, {"threads": 0}, {"backend": "fast"}):
+        with pytest.raises(ConfigError, match=next(iter(arguments))):
+            make_env("Pendulum-v1", **arguments)
+    for name, bad in (("noise_variance", (-1.0, np.nan)), ("distractors", (-1, 1.5))):
+        for value in bad:
+            with pytest.raises(ConfigError, match=name.replace("_", " ")):
+                make_env("Pendulum-v1", 2, **{name: value})
+    with pytest.raises(EnvError, match=r"must return a gymnasium\.Env, got int"):
+        make_env(lambda: 3)
+    one = Counter()
+    with pytest.raises(EnvError, match="same environment twice"):
+        make_env(lambda: one, 2)
+
+
+def test_vector_environments_are_used_as_they_are():
+    env = counters(3, AutoresetMode.SAME_STEP)
+    assert make_env(env) is env and make_env(env, 3) is env
+    with pytest.raises(ConfigError, match="n_envs is 2, but the VectorEnv given has 3"):
+        make_env(env, 2)
+    assert make_env(env, distractors=2).single_observation_space.shape == (4,)
+
+
+def test_noise_has_the_variance_asked_and_leaves_the_state_alone():
+    clean, noisy = make_env("Pendulum-v1", 50), make_env("Pendulum-v1", 50, noise_variance=0.04)
+    a, b = rollout(clean, 199, 0), rollout(noisy, 199, 0)
+    np.testing.assert_array_equal(a[1], b[1])
+    noise = (b[0] - a[0]).reshape(-1, 3)
+    assert b[0].dtype == a[0].dtype
+    np.testing.assert_allclose(noise.var(axis=0), 0.04, rtol=0.06)  # 10,000 draws: standard error 1.4%
+    np.testing.assert_allclose(noise.mean(axis=0), 0.0, atol=0.01)
+    assert abs(np.corrcoef(noise.T)[0, 1]) < 0.05
+    assert noisy.single_observation_space.contains(np.full(3, 1e6, np.float32))
+
+
+def test_distractors_are_fresh_standard_normals_after_the_true_features():
+    env = make_env("Pendulum-v1", 40, distractors=4)
+    a, b = rollout(make_env("Pendulum-v1", 40), 150, 0), rollout(env, 150, 0)
+    np.testing.assert_array_equal(a[0], b[0][..., :3])
+    extra = b[0][..., 3:]
+    np.testing.assert_allclose(extra.reshape(-1, 4).std(axis=0), 1.0, rtol=0.05)
+    assert abs(np.corrcoef(extra[:-1, :, 0].ravel(), extra[1:, :, 0].ravel())[0, 1]) < 0.05
+    assert env.single_observation_space.shape == (7,) and env.observation_space.shape == (40, 7)
+    both = make_env("Pendulum-v1", 200, distractors=4, noise_variance=3.0)  # noise on the distractors too
+    assert rollout(both, 20, 0)[0][..., 3:].var() == pytest.approx(4.0, rel=0.05)
+
+
+def test_single_wrappers_repeat_under_a_seed_and_keep_the_environments_own_randomness():
+    for wrap in (lambda e: ObservationNoise(e, 0.5), lambda e: Distractors(e, 3)):
+        env, plain = wrap(gym.make("Pendulum-v1")), gym.make("Pendulum-v1")
+        draws = []
+        for seed in (4, 4, 5):
+            first, _ = env.reset(seed=seed)
+            draws.append([first, *(env.step(np.zeros(1, np.float32))[0] for _ in range(3))])
+        np.testing.assert_array_equal(draws[0], draws[1])
+        assert (np.array(draws[0]) != np.array(draws[2])).any()
+        again, _ = env.reset()  # goes on with the generator, does not repeat
+        assert not np.array_equal(again, draws[2][0])
+        plain.reset(seed=5)
+        for _ in range(3):
+            state, *_ = plain.step(np.zeros(1, np.float32))
+        if isinstance(env, Distractors):
+            np.testing.assert_array_equal(draws[2][-1][:3], state)
+        assert env.observation_space.shape == draws[0][0].shape
+        assert env.spec.id == "Pendulum-v1" and gym.make(env.spec).observation_space == env.observation_space
+
+
+def test_noise_may_have_a_variance_for_each_feature():
+    env = ObservationNoise(gym.make("Pendulum-v1"), np.array([0.0, 1.0, 0.0]))
+    observation, _ = env.reset(seed=0)
+    state, _ = env.env.reset(seed=0)
+    np.testing.assert_array_equal(observation != state, [False, True, False])
+    with pytest.raises(ConfigError, match="2 noise variances given for 3 features"):
+        ObservationNoise(gym.make("Pendulum-v1"), np.ones(2))
+
+
+def test_final_observations_are_disturbed_too():
+    env = VectorDisturbed(counters(3, AutoresetMode.SAME_STEP), AppendedNoise(2))
+    env = VectorDisturbed(env, AddedNoise(0.25))
+    env.reset(seed=0)
+    for _ in range(3):
+        *_, infos = env.step(np.zeros((3, 1), np.float32))
+    final = infos["final_obs"][0]  # the first Counter ends its first episode at step 3
+    assert final.shape == (4,) and infos["final_obs"][1] is None
+    assert 0 < abs(final[1] - 3.0) < 3.0 and 0 < abs(final[0]) < 3.0
+
+
+def test_feature_and_action_names():
+    assert feature_names("Pendulum-v1", 3) == ("cos θ", "sin θ", "angular velocity")
+    assert action_names("Pendulum-v1", 1) == ("torque",)
+    for name in ("Pendulum-v1", "rsa2c/LQR-v0", "BipedalWalker-v3", "Ant-v5", "Hopper-v5", "HalfCheetah-v5"):
+        env = single.make_single(name)
+        d, m = env.observation_space.shape[0], env.action_space.shape[0]
+        features, actions = feature_names(env, d), action_names(env, m)
+        assert len(set(features)) == len(features) == d and len(set(actions)) == len(actions) == m
+        assert "x0" not in features and "a0" not in actions
+    assert feature_names("Ant-v5", 105)[104] == "back right ankle contact force z"
+    assert feature_names(Counter(), 2) == ("x0", "x1") and action_names("Other-v0", 2) == ("a0", "a1")
+    assert feature_names("Pendulum-v1", 5) == ("x0", "x1", "x2", "x3", "x4")  # not the five features we know
+    for env in (make_env("Pendulum-v1", 2, distractors=2, noise_variance=0.1), make_env(_distracted, 2)):
+        assert feature_names(env, 5)[2:] == ("angular velocity", "noise_1", "noise_2")
+    assert feature_names("Pendulum-v1", 5, distractors=2)[3:] == ("noise_1", "noise_2")
+
+
+def _distracted() -> gym.Env:
+    return Distractors(gym.make("Pendulum-v1"), 2)
+
+
+def test_the_last_contact_component_of_a_standing_ant_is_its_weight():
+    env = single.make_single("Ant-v5").unwrapped
+    env.reset(seed=0)
+    for _ in range(100):
+        env.step(np.zeros(8))
+    forces = env.data.cfrc_ext.sum(axis=0)
+    assert forces[5] == pytest.approx(9.81 * env.model.body_mass.sum(), rel=0.01) and abs(forces[2]) < 0.5
+    names = feature_names("Ant-v5", 105)
+    joints = [env.model.joint(i).name for i in range(1, env.model.njnt)]
+    assert joints[0] == "hip_1"
+    assert names[5] == "front left hip angle" and names[19] == "front left hip velocity"
+    motors = [joints[env.model.actuator(i).trnid[0] - 1] for i in range(8)]
+    assert motors[0] == "hip_4" and action_names("Ant-v5", 8)[0] == "back right hip"
+    assert motors[2] == "hip_1" and action_names("Ant-v5", 8)[2] == "front left hip"
+
+
+def test_identity_and_episode_limit():
+    assert env_id(make_env("Pendulum-v1", 2)) == "Pendulum-v1" == env_id(make_env(_distracted, 2))
+    assert episode_limit(make_env(_distracted, 2)) == 200 == episode_limit(make_env("rsa2c/LQR-v0"))
+    assert env_id(make_env(Counter, 2)) == "Counter" and episode_limit(make_env(Counter, 2)) is None
+
+
+def test_lqr_optimal_gain_closes_the_gap():
+    p3, gain = lqr.riccati()
+    a, b, gamma = lqr.A, lqr.B, lqr.GAMMA
+    closed = a - b @ gain
+    # the value of the closed loop, summed term by term, and the two stationarity conditions
+    total, power = np.zeros((4, 4)), np.eye(4)
+    for t in range(5000):
+        total += gamma**t * power.T @ (lqr.P1 + lqr.P2 * gain.T @ gain) @ power
+        power = closed @ power
+    np.testing.assert_allclose(total, p3, rtol=1e-9)
+    np.testing.assert_allclose(lqr.P2 * gain, gamma * b.T @ p3 @ closed, rtol=1e-9)
+    assert abs(lqr.gap(lambda s: -s @ gain.T)) < 1e-9
+    starts = lqr.fixed_starts(20)
+    best = lqr.optimal_cost(starts)
+    np.testing.assert_allclose(lqr.policy_cost(lambda s: -s @ gain.T, starts), best, rtol=1e-9)
+    assert (lqr.policy_cost(lambda s: -1.2 * s @ gain.T, starts) > best).all()
+    assert lqr.gap(lambda s: 0.0 * s[:, :1]) > 1e6 and lqr.gap(lambda s: 1e3 * s[:, :1]) == np.inf
+    assert lqr.fixed_starts().shape == (1000, 4) and (abs(lqr.fixed_starts()) <= lqr.START_HIGH).all()
+
+
+def test_lqr_is_gymnasiums_cart_pole_linearised():
+    plant = gym.make("CartPole-v1").unwrapped
+    small = 1e-5
+    for i in range(5):
+        state, force = np.zeros(4), 0.0
+        if i < 4:
+            state[i] = small
+        else:
+            force = small
+        plant.reset(seed=0)
+        plant.state, plant.force_mag = tuple(state), force
+        moved, *_ = plant.step(1)
+        predicted = lqr.dynamics(state[None], np.array([[force]]))[0]
+        np.testing.assert_allclose(moved, predicted, atol=1e-11)
+
+
+def test_lqr_start_statistics_are_those_of_its_starts():
+    mean, std = lqr.start_statistics()
+    starts = lqr.fixed_starts(200_000, 1)
+    np.testing.assert_allclose(starts.mean(axis=0), mean, atol=0.003)
+    np.testing.assert_allclose(starts.std(axis=0), std, rtol=0.01)
+
+
+def test_errors_are_what_their_names_say():
+    assert issubclass(EnvError, RuntimeError) and issubclass(EnvError, RSA2CError)
+    assert did_you_mean("lamda", ["lambda", "gamma"]) == " Did you mean 'lambda'?"
+    assert did_you_mean("zzz", ["lambda"]) == ""
+    assert require("json", "fast").__name__ == "json"
+    with pytest.raises(MissingExtraError, match=r"Export needs 'no_such_module'.*'rsa2c\[fast\]'"):
+        require("no_such_module", "fast", "Export")
