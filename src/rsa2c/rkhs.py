@@ -6,7 +6,7 @@ that attribution, certificates, export and the report need to understand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,11 +57,10 @@ class RKHSFunction:
     coefficients: NDArray[np.float64]
     normaliser: Normaliser
     output_names: tuple[str, ...]
-    offset: NDArray[np.float64] | None = None
+    offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
 
     def __post_init__(self) -> None:
-        if self.offset is None:
-            object.__setattr__(self, "offset", np.zeros(len(self.output_names)))
+        object.__setattr__(self, "offset", np.broadcast_to(self.offset, (len(self.output_names),)))
         if self.coefficients.shape != (self.dictionary.size, len(self.output_names)):
             raise DataError(
                 f"coefficients must have the shape (dictionary size, outputs) = "

@@ -1,0 +1,103 @@
+"""The Actor: a Gaussian policy whose mean lives in a vector-valued RKHS.
+
+u ~ N(h(s), Sigma), action = mid + half * squash(u), with h an `RKHSFunction` on the actor's dictionary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from rsa2c.critics import AdvantageFit
+from rsa2c.errors import EnvError
+from rsa2c.rkhs import RKHSFunction
+from rsa2c.rollout import Act
+
+
+@dataclass(frozen=True, eq=False)
+class ActionBounds:
+    """The action box and how the Gaussian variable u enters it."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    squash: str
+
+    def __post_init__(self) -> None:
+        if self.squash != "none" and not np.all(np.isfinite(self.low) & np.isfinite(self.high)):
+            raise EnvError(
+                f"squash={self.squash!r} needs a bounded action space, got low {self.low}, high {self.high}. "
+                "Use squash='none'."
+            )
+
+    @property
+    def half(self) -> NDArray[np.float64]:
+        """Half the width of the box; 1 where actions are not squashed."""
+        return np.ones_like(self.low) if self.squash == "none" else (self.high - self.low) / 2
+
+    def action(self, u: NDArray) -> NDArray[np.float64]:
+        """mid + half * squash(u)."""
+        if self.squash == "none":
+            return np.asarray(u, dtype=np.float64)
+        inside = np.tanh(u) if self.squash == "tanh" else np.clip(u, -1.0, 1.0)
+        return (self.low + self.high) / 2 + self.half * inside
+
+    def slope(self, u: NDArray) -> NDArray[np.float64]:
+        """d action / d u."""
+        if self.squash == "tanh":
+            return self.half * (1.0 - np.tanh(u) ** 2)
+        if self.squash == "clip":
+            return self.half * (np.abs(u) < 1.0)
+        return np.ones_like(u)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPolicy:
+    """N(h(s), sigma^2 I) before squashing."""
+
+    mean: RKHSFunction
+    sigma: float
+    bounds: ActionBounds
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """Sigma, (m, m)."""
+        return self.sigma**2 * np.eye(len(self.bounds.low))
+
+    def sampler(self, rng: np.random.Generator, dtype: np.dtype | type) -> Act:
+        """The map from normalised states (n, d) to mean, sampled u and action that `rollout.collect` calls."""
+        features = self.mean.dictionary.features(dtype)
+        coefficients = self.mean.coefficients.astype(dtype)
+
+        def act(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+            mean = features(x) @ coefficients
+            u = mean + self.sigma * rng.standard_normal(mean.shape)
+            return mean, u, self.bounds.action(u)
+
+        return act
+
+    def step(self, direction: NDArray, size: float) -> GaussianPolicy:
+        """h + size * sum_j k(., s_j) direction_j."""
+        return replace(self, mean=replace(self.mean, coefficients=self.mean.coefficients + size * direction))
+
+
+def step_direction(fit: AdvantageFit, gram: NDArray, metric: str) -> NDArray[np.float64]:
+    """P^-1 g for the metric P: `fisher` gives w_A, `rkhs` K_DD^-1 g, `euclidean` g itself."""
+    if metric == "fisher":
+        return fit.weights
+    if metric == "rkhs":
+        return cho_solve(cho_factor(gram + 1e-8 * np.eye(len(gram))), fit.gradient)
+    return fit.gradient
+
+
+def mean_kl(direction: NDArray, second_moment: NDArray, covariance: NDArray) -> float:
+    """KL of a unit step, averaged over the batch: tr(D^T G D Sigma^-1) / 2."""
+    return float(np.trace(np.linalg.solve(covariance, direction.T @ second_moment @ direction))) / 2
+
+
+def kl_step_size(direction: NDArray, second_moment: NDArray, covariance: NDArray, kl: float) -> float:
+    """The size at which a step along `direction` has the mean KL `kl`; zero for a zero direction."""
+    unit = mean_kl(direction, second_moment, covariance)
+    return float(np.sqrt(kl / unit)) if unit > 0 else 0.0

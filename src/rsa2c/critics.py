@@ -1,0 +1,152 @@
+"""The Value Critic's three fits and the Advantage Critic's closed form.
+
+Features of a batch are the rows of Phi, k_D at every point of every segment (`rollout.Batch`): transition i
+starts at row i + segment_i and ends at the next row. A fit needs only sums over transitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
+
+from rsa2c.errors import DataError
+from rsa2c.rollout import Batch, discounted_returns
+
+
+def lstd(
+    phi: NDArray, batch: Batch, gamma: float, lam: float, ridge: float, gram: NDArray
+) -> tuple[NDArray[np.float64], float]:
+    """Ridge LSTD(lambda): coefficients (q,) and an unpenalised constant, in one solve.
+
+    w = (ridge K_DD - Z^T F / N)^-1 Z^T r / N with F = gamma (1 - terminated) Phi' - Phi and eligibility
+    traces Z: the fixed point of ridge regression on lambda-returns.
+    """
+    phi = np.concatenate([phi, np.ones((len(phi), 1), phi.dtype)], axis=1)
+    traces, differences = _traces_and_differences(phi, batch.segment, batch.terminated, gamma, gamma * lam)
+    system = -(traces.T @ differences).astype(np.float64) / batch.n
+    system[:-1, :-1] += ridge * gram
+    right = (traces.T @ batch.rewards.astype(phi.dtype)).astype(np.float64) / batch.n
+    solution = lu_solve(lu_factor(system), right)
+    _require_finite(solution, "the LSTD solution", "raise value_ridge")
+    return solution[:-1], float(solution[-1])
+
+
+def td_sweeps(
+    phi: NDArray, batch: Batch, weights: NDArray, gamma: float, lam: float, step: float, ridge: float, sweeps: int
+) -> NDArray[np.float64]:
+    """TD(lambda): w <- (1 - step ridge) w + step delta_t z_t over the batch, `sweeps` times."""
+    weights = weights.astype(np.float64)
+    for _ in range(sweeps):
+        _sweep(
+            phi, batch.segment, batch.terminated, batch.rewards, weights, gamma, gamma * lam, step, 1.0 - step * ridge
+        )
+    _require_finite(weights, "the TD(lambda) weights", "lower value_step")
+    return weights
+
+
+def mc_sweeps(
+    phi: NDArray, batch: Batch, weights: NDArray, gamma: float, step: float, ridge: float, sweeps: int
+) -> NDArray[np.float64]:
+    """Gradient steps of kernel ridge regression on Monte-Carlo returns, one a transition.
+
+    The sweep of `td_sweeps` with every transition an ending one and the return as its reward.
+    """
+    weights = weights.astype(np.float64)
+    returns = discounted_returns(batch, (phi @ weights).astype(np.float64), gamma)
+    every = np.ones(batch.n, dtype=bool)
+    for _ in range(sweeps):
+        _sweep(phi, batch.segment, every, returns, weights, 0.0, 0.0, step, 1.0 - step * ridge)
+    _require_finite(weights, "the Monte-Carlo weights", "lower value_step")
+    return weights
+
+
+@nb.njit(cache=True)
+def _traces_and_differences(
+    phi: NDArray, segment: NDArray, terminated: NDArray, gamma: float, decay: float
+) -> tuple[NDArray, NDArray]:
+    n, q = len(segment), phi.shape[1]
+    traces = np.empty((n, q), phi.dtype)
+    differences = np.empty((n, q), phi.dtype)
+    for i in range(n):
+        row = i + segment[i]
+        carry = phi.dtype.type(decay if i > 0 and segment[i] == segment[i - 1] else 0.0)
+        future = phi.dtype.type(0.0 if terminated[i] else gamma)
+        previous = traces[max(i - 1, 0)]
+        for j in range(q):
+            traces[i, j] = phi[row, j] + (carry * previous[j] if carry > 0 else phi.dtype.type(0.0))
+            differences[i, j] = future * phi[row + 1, j] - phi[row, j]
+    return traces, differences
+
+
+@nb.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _sweep(
+    phi: NDArray,
+    segment: NDArray,
+    terminated: NDArray,
+    rewards: NDArray,
+    weights: NDArray,
+    gamma: float,
+    decay: float,
+    step: float,
+    shrink: float,
+) -> None:
+    n, q = len(segment), len(weights)
+    trace = np.zeros(q)
+    for i in range(n):
+        now = phi[i + segment[i]]
+        after = phi[i + segment[i] + 1]
+        value = 0.0
+        future = 0.0
+        for j in range(q):
+            value += now[j] * weights[j]
+        if not terminated[i]:
+            for j in range(q):
+                future += after[j] * weights[j]
+        error = step * (rewards[i] + gamma * future - value)
+        carry = decay if i > 0 and segment[i] == segment[i - 1] else 0.0
+        for j in range(q):
+            trace[j] = carry * trace[j] + now[j]
+            weights[j] = shrink * weights[j] + error * trace[j]
+
+
+@dataclass(frozen=True)
+class AdvantageFit:
+    """Sufficient statistics and solution of the Advantage Critic: everything the actor's step needs."""
+
+    second_moment: NDArray[np.float64]
+    """G = Phi^T Phi / N, (q, q)."""
+    gradient: NDArray[np.float64]
+    """g = Phi^T (A * Sigma^-1 (u - h)) / N, (q, m): the plain policy gradient on coefficients."""
+    weights: NDArray[np.float64]
+    """w_A, (q, m): the damped natural gradient."""
+
+
+def fit_advantage(
+    phi: NDArray, noise: NDArray, advantages: NDArray, gram: NDArray, covariance: NDArray, ridge: float
+) -> AdvantageFit:
+    """Compatible ridge regression of the advantages A (N,) on K(s, .) Sigma^-1 (u - h(s)), with noise u - h (N, m).
+
+    w_A = (G kron Sigma^-1 + ridge K_DD kron I)^-1 vec(g): the feature Gram enters by its expectation over
+    actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance.
+    """
+    second_moment = (phi.T @ phi).astype(np.float64) / len(phi)
+    variances, basis = np.linalg.eigh(covariance)
+    scores = (noise @ basis) / variances
+    rotated = (phi.T @ (scores * advantages[:, None]).astype(phi.dtype)).astype(np.float64) / len(phi)
+    solution = np.empty_like(rotated)
+    for variance in np.unique(variances):
+        columns = variances == variance
+        metric = second_moment / variance + ridge * gram
+        metric[np.diag_indices_from(metric)] += 1e-9
+        solution[:, columns] = cho_solve(cho_factor(metric), rotated[:, columns])
+    _require_finite(solution, "the advantage fit", "raise advantage_ridge")
+    return AdvantageFit(second_moment, rotated @ basis.T, solution @ basis.T)
+
+
+def _require_finite(array: NDArray, name: str, remedy: str) -> None:
+    if not np.all(np.isfinite(array)):
+        raise DataError(f"{name} is not finite: the fit diverged. To remedy it, {remedy}.")

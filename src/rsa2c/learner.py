@@ -1,0 +1,555 @@
+"""RSA2C: the algorithm of the paper, one method a phase.
+
+An epoch: collect with the current policy, let the dictionaries grow, fit the Value Critic, attribute it by
+RKHS-SHAP, make the attributions the kernel's feature weights, fit the Advantage Critic, step the Actor.
+Every random draw of epoch t comes from generators seeded by (seed, t, phase), so a saved agent needs no
+generator state to go on exactly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numba
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from rsa2c import critics, schedules, snapshot
+from rsa2c.actor import ActionBounds, GaussianPolicy, kl_step_size, mean_kl, step_direction
+from rsa2c.attribution import guidance
+from rsa2c.config import algorithm_name, make_config
+from rsa2c.dictionary import Dictionary, cheapest_removals
+from rsa2c.envs import EnvLike, action_names, env_id, episode_limit, feature_names, make_env, make_single
+from rsa2c.errors import ConfigError, DataError, EnvError
+from rsa2c.kernels import kernel_from_name
+from rsa2c.rkhs import Normaliser, RKHSFunction
+from rsa2c.rollout import Batch, advantages, collect, discounted_returns
+
+COLLECT, ADMIT, ATTRIBUTE, WARMUP = range(4)
+"""Random streams of an epoch."""
+BACKGROUND_STATES = 256
+HELD_OUT = 0.2
+"""Share of the batch on which the KL of a change of weights is measured."""
+REPROJECTION_STATES = 8000
+
+
+class RSA2C:
+    """A continuous-control agent whose policy, value and advantage are kernel expansions on remembered states.
+
+    `env` is a Gymnasium id, a factory or a VectorEnv; any field of `Config` is a keyword argument.
+    """
+
+    policy: GaussianPolicy
+    importances: guidance.Importances
+    background: NDArray[np.float64]
+    feature_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    _value: RKHSFunction
+    _advantage: NDArray[np.float64]
+
+    def __init__(
+        self,
+        env: EnvLike,
+        algorithm: str | None = None,
+        *,
+        preset: str = "default",
+        feature_names: tuple[str, ...] | None = None,
+        **fields: Any,
+    ) -> None:
+        self.env_source: EnvLike | None = env
+        self.preset = preset
+        if isinstance(env, VectorEnv):
+            self.env_id = env_id(env)
+            fields.setdefault("n_envs", env.num_envs)
+        else:
+            self.env_id = env if isinstance(env, str) else env_id(make_single(env))
+        self.config = make_config(self.env_id, preset, algorithm, **fields)
+        self._env: VectorEnv | None = None
+        self.epoch = 0
+        self.num_timesteps = 0
+        self.history: list[dict[str, float]] = []
+        self.attribution_log: list[tuple[int, NDArray, NDArray]] = []
+        self.seconds: dict[str, float] = {}
+        self._prediction_rng = np.random.default_rng(self.config.seed)
+        with self._threads():
+            self._warm_up(feature_names)
+
+    # -- the public face ---------------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: Callable[[dict[str, Any], dict[str, Any]], bool | None] | Any = None,
+        progress_bar: bool = False,
+    ) -> RSA2C:
+        """Train `total_timesteps` more steps, rounded up to whole epochs; a callback that returns False stops it.
+
+        `callback(locals, globals)` is called after each epoch, or an SB3-style object's `on_step()`.
+        """
+        from rsa2c.progress import progress
+
+        if total_timesteps <= 0:
+            raise ConfigError(f"total_timesteps must be positive, got {total_timesteps}.")
+        goal = self.num_timesteps + total_timesteps
+        proceed = _as_callback(callback, self)
+        with self._threads(), progress(self, goal, enabled=progress_bar) as show:
+            while self.num_timesteps < goal:
+                self.run_epoch()
+                show()
+                if proceed(locals(), globals()) is False:
+                    break
+        return self
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[NDArray[np.float32], Any]:
+        """The action for one observation (d,) or a batch (N, d), as Stable-Baselines3 has it.
+
+        `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
+        not deterministic, the agent's own generator unless given.
+        """
+        u = self.policy_mean(observation)
+        if not deterministic:
+            rng = rng if rng is not None else self._prediction_rng
+            u = u + self.policy.sigma * rng.standard_normal(u.shape)
+        return self.policy.bounds.action(u).astype(np.float32), state
+
+    @property
+    def policy_mean(self) -> RKHSFunction:
+        """h, the Gaussian's mean before squashing."""
+        return self.policy.mean
+
+    @property
+    def value(self) -> RKHSFunction:
+        """The Value Critic, in the environment's reward units."""
+        if self.config.baseline == "none":
+            raise ConfigError(
+                "this agent was trained without a Value Critic (baseline='none', as RKHS-AC); "
+                "explain the action or the advantage instead, or train another algorithm."
+            )
+        return self._value
+
+    @property
+    def advantage(self) -> RKHSFunction:
+        """w_A(s): the advantage of u at s is w_A(s)^T Sigma^-1 (u - h(s)), in units of the batch's advantage spread."""
+        return replace(self.policy.mean, coefficients=self._advantage)
+
+    @property
+    def kernel_weights(self) -> NDArray[np.float64]:
+        """(d,): feature weights of the actor's kernel."""
+        return self.policy.mean.kernel.weights.copy()
+
+    @property
+    def dictionary_sizes(self) -> dict[str, int]:
+        """States in each dictionary."""
+        return {"actor": self.policy.mean.dictionary.size, "value": self._value.dictionary.size}
+
+    @property
+    def dictionary_size(self) -> int:
+        """States in the larger dictionary."""
+        return max(self.dictionary_sizes.values())
+
+    @property
+    def sizes(self) -> schedules.Sizes:
+        """Environments, steps, capacity and KL as settled."""
+        return schedules.Sizes.of(self.config)
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the variant the configuration amounts to."""
+        return algorithm_name(self.config)
+
+    def linearise(self, state: ArrayLike) -> NDArray[np.float64]:
+        """(m, d), or (N, m, d) for a batch: the local feedback gain d action / d state, squashing included."""
+        return self.policy.bounds.slope(self.policy_mean(state))[..., None] * self.policy_mean.gradient(state)
+
+    def explain(self, states: ArrayLike, of: str = "value", **options: Any) -> Any:
+        """Shapley values of the value, the action's mean before squashing, or the advantage direction at raw states.
+
+        Options are those of `rsa2c.attribution.explain`: method, background, groups, interactions, tolerance.
+        """
+        from rsa2c.attribution import explain
+
+        sources = {"value": lambda: self.value, "action": lambda: self.policy_mean, "advantage": lambda: self.advantage}
+        if of not in sources:
+            raise ConfigError(f"of must be one of {', '.join(map(repr, sources))}, got {of!r}.")
+        options.setdefault("method", "cme" if self.config.attribution == "cme" else "kme")
+        if options.get("background") is None:
+            options["background"] = self.background
+        with self._threads():
+            return explain(sources[of](), states, feature_names=self.feature_names, **options)
+
+    def prototypes(self, state: ArrayLike, k: int = 5) -> Any:
+        """The remembered states that carried the action at `state`, with signed shares that add up to its mean."""
+        from rsa2c.attribution import prototypes
+
+        return prototypes(self.policy_mean, state, k, feature_names=self.feature_names)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything `learn`, `predict` and `explain` need to one safetensors file."""
+        snapshot.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], env: EnvLike | None = None) -> RSA2C:
+        """The agent in a file; `env` is needed to go on training only if it was trained on a factory or VectorEnv."""
+        return snapshot.load(path, env)
+
+    def state(self, checkpoint: bool = False) -> tuple[snapshot.Tensors, dict[str, Any]]:
+        """The agent as tensors and JSON-able metadata; a checkpoint has the history too."""
+        return snapshot.pack(self, checkpoint)
+
+    @classmethod
+    def from_state(cls, tensors: snapshot.Tensors, metadata: dict[str, Any], env: EnvLike | None = None) -> RSA2C:
+        """The agent that `state` described."""
+        agent = cls.__new__(cls)
+        agent._env, agent.seconds = None, {}
+        snapshot.unpack(agent, tensors, metadata, env)
+        agent._prediction_rng = np.random.default_rng(agent.config.seed)
+        return agent
+
+    # -- the algorithm -----------------------------------------------------------------------------------------
+
+    def run_epoch(self) -> None:
+        """One iteration of the paper's algorithm."""
+        with self._phase("collect"):
+            batch = self._collect()
+        with self._phase("admit"):
+            self._grow_dictionaries(batch)
+        with self._phase("value"):
+            values = self._fit_value(batch)
+            advantage = self._estimate_advantage(batch, values)
+        with self._phase("attribute"):
+            self._attribute_and_reweight(batch, values, advantage)
+        with self._phase("advantage"):
+            fit = self._fit_advantage(batch, advantage)
+        with self._phase("actor"):
+            kl = self._step_actor(fit)
+        self.epoch += 1
+        self.num_timesteps += self.sizes.epoch_steps
+        self._record(batch, values, kl)
+
+    def _collect(self) -> Batch:
+        """Roll out the current policy from fresh environments."""
+        sigma = schedules.linear(self.config.sigma_initial, self.config.sigma_final, self.epoch, self.config.sigma_epochs)
+        self.policy = replace(self.policy, sigma=sigma)
+        rng = self._rng(COLLECT)
+        act = self.policy.sampler(rng, self._dtype)
+        seed = int(rng.integers(2**31 - 2**16))
+        normaliser, restart_p = self.policy.mean.normaliser, self.config.restart_p
+        return collect(self.env, act, normaliser, self.sizes.horizon, seed, rng, restart_p, self._dtype)
+
+    def _grow_dictionaries(self, batch: Batch) -> None:
+        """Admit what the batch shows that the dictionaries cannot express; at capacity, replace."""
+        config = self.config
+        if self.epoch % config.admission_every:
+            return
+        threshold = schedules.geometric(
+            config.admission_threshold, config.admission_threshold_final, self.epoch, config.admission_epochs
+        )
+        candidates = _thinned(batch.states, config.admission_candidates, self._rng(ADMIT)).astype(np.float64)
+        self.policy = replace(self.policy, mean=self._grown(self.policy.mean, candidates, threshold))
+        if config.baseline == "value":
+            self._value = self._grown(self._value, candidates, threshold)
+
+    def _grown(self, function: RKHSFunction, candidates: NDArray, threshold: float) -> RKHSFunction:
+        room = self.sizes.capacity - function.dictionary.size
+        if room > 0:
+            limit = min(room, self.config.admission_limit)
+            return function.grow(function.dictionary.grown(candidates, threshold, limit))
+        if self.config.replacement == "none" or self.epoch % self.config.replacement_every:
+            return function
+        dictionary = function.dictionary
+        grown = dictionary.grown(candidates, threshold, self.config.replacement_limit)
+        excess = grown.size - self.sizes.capacity
+        if excess <= 0:
+            return function
+        if self.config.replacement == "largest-error":
+            positions = np.argsort(-dictionary.errors, kind="stable")[:excess]
+        else:
+            phi = dictionary.kernel(candidates, dictionary.centres)
+            positions = cheapest_removals(dictionary, function.coefficients, excess, phi.T @ phi / len(phi))
+        pruned = function.prune(positions)
+        return pruned.grow(pruned.dictionary.grown(candidates, threshold, excess))
+
+    def _fit_value(self, batch: Batch) -> NDArray[np.float64]:
+        """Fit the Value Critic; its value at every point of the batch, (N + S,)."""
+        config, value = self.config, self._value
+        if config.baseline == "none":
+            return np.zeros(len(batch.points))
+        phi = value.dictionary.features(self._dtype)(batch.points)
+        offset = np.zeros(1)
+        if config.value_fit == "closed":
+            weights, constant = critics.lstd(
+                phi, batch, config.gamma, config.value_lambda, config.value_ridge, value.dictionary.gram
+            )
+            offset = np.array([constant])
+        else:
+            step = config.value_step
+            if config.step_rule == "polynomial":
+                step = schedules.polynomial(step, 0.5, self.epoch)
+            sweep = (batch, value.coefficients[:, 0], config.gamma)
+            if config.value_fit == "td":
+                weights = critics.td_sweeps(
+                    phi, *sweep, config.value_lambda, step, config.value_ridge, config.value_sweeps
+                )
+            else:
+                weights = critics.mc_sweeps(phi, *sweep, step, config.value_ridge, config.value_sweeps)
+        self._value = replace(value, coefficients=weights[:, None], offset=offset)
+        return (phi @ weights.astype(phi.dtype)).astype(np.float64) + offset
+
+    def _estimate_advantage(self, batch: Batch, values: NDArray) -> NDArray[np.float64]:
+        """GAE(lambda) on the Value Critic, or without one the returns themselves; in reward units, (N,)."""
+        if self.config.baseline == "none":
+            return discounted_returns(batch, None, self.config.gamma)
+        return advantages(batch, values, self.config.gamma, self.config.gae_lambda)
+
+    def _attribute_and_reweight(self, batch: Batch, values: NDArray, advantage: NDArray) -> None:
+        """RKHS-SHAP, and its attributions as the kernel's new feature weights."""
+        config = self.config
+        if config.attribution == "none" or self.epoch % config.attribution_every:
+            return
+        d = batch.points.shape[1]
+        if config.attribution == "uniform":
+            self._reweight(np.ones(d), batch)
+            return
+        rng = self._rng(ATTRIBUTE)
+        if config.attribution_critic == "value":
+            explained = guidance.value_critic(batch.states, self._value)
+        else:
+            targets = [(advantage + values[batch.state_index])[:, None]]
+            if config.guide == "value+advantage":
+                targets.append((batch.latents - batch.means) * _standardised(advantage)[:, None])
+            elif config.guide == "value+policy":
+                targets.append(batch.means)
+            explained = guidance.shadow_critic(batch.states, targets, config, rng)
+        moments, null, phi = guidance.measure(explained, d, config, rng)
+        self.importances = self.importances.updated(moments, null, config.moment_decay)
+        if self.importances.updates > config.attribution_warmup:
+            weights = self.importances.weights(config, self.policy.mean.kernel.length_scale)
+            self._reweight(rng.permutation(weights) if config.shuffle_weights else weights, batch)
+        self.attribution_log.append((self.epoch, phi, self.kernel_weights))
+
+    def _reweight(self, weights: NDArray, batch: Batch) -> None:
+        """Move the actor's kernel towards `weights` as far as the policy may change, and re-project on it."""
+        mean, config = self.policy.mean, self.config
+        old = mean.kernel.weights
+        if np.array_equal(weights, old):
+            return
+        rng = self._rng(ATTRIBUTE, 1)
+        states = _thinned(batch.states, REPROJECTION_STATES, rng).astype(np.float64)
+        cut = int(len(states) * HELD_OUT)
+        held_out, fitted = states[:cut], states[cut:]
+        before = mean.at(held_out)
+        for shrink in 0.5 ** np.arange(8):
+            proposal = self._on_new_metric(mean, old + shrink * (weights - old), fitted)
+            kl = float(np.mean(np.sum((proposal.at(held_out) - before) ** 2, axis=1))) / (2 * self.policy.sigma**2)
+            if kl <= config.trust_region:
+                self.policy = replace(self.policy, mean=proposal)
+                break
+        else:
+            return
+        if config.value_kernel == "guided" and config.baseline == "value":
+            self._value = self._on_new_metric(self._value, proposal.kernel.weights, fitted)
+
+    def _on_new_metric(self, function: RKHSFunction, weights: NDArray, x: NDArray) -> RKHSFunction:
+        """The function on the reweighted kernel: admitted again, room refilled from x, re-projected at x."""
+        config = self.config
+        if not config.reproject:
+            reweighted = Dictionary(function.kernel.reweighted(weights), function.centres, function.dictionary.errors)
+            return replace(function, dictionary=reweighted)
+        dictionary, kept = function.dictionary.reweighted(weights, config.admission_threshold * 0.3)
+        refilled = dictionary.grown(
+            x[: config.admission_candidates],
+            config.admission_threshold,
+            min(self.sizes.capacity - dictionary.size, config.admission_limit),
+        )
+        start = np.zeros((refilled.size, function.coefficients.shape[1]))
+        start[: len(kept)] = function.coefficients[kept]
+        return function.project(refilled, x, config.reproject_ridge, start)
+
+    def _fit_advantage(self, batch: Batch, advantage: NDArray) -> critics.AdvantageFit:
+        """The Advantage Critic on the actor's dictionary, in closed form."""
+        config, dictionary = self.config, self.policy.mean.dictionary
+        phi = dictionary.features(self._dtype)(batch.states)
+        noise = batch.latents - batch.means
+        target = _standardised(advantage)
+        if config.advantage_clip is not None:
+            target = np.clip(target, -config.advantage_clip, config.advantage_clip)
+        covariance = self.policy.covariance
+        fit = critics.fit_advantage(phi, noise, target, dictionary.gram, covariance, config.advantage_ridge)
+        self._advantage = fit.weights
+        if config.smooth_advantage:
+            smooth = np.sum((phi @ fit.weights) * np.linalg.solve(covariance, noise.T).T, axis=1)
+            fit = critics.fit_advantage(phi, noise, smooth, dictionary.gram, covariance, config.advantage_ridge)
+        return fit
+
+    def _step_actor(self, fit: critics.AdvantageFit) -> float:
+        """Step the policy's mean; the mean KL of the step."""
+        config = self.config
+        direction = step_direction(fit, self.policy.mean.dictionary.gram, config.metric)
+        if config.step_rule == "kl":
+            kl = schedules.linear(self.sizes.kl, config.kl_final or self.sizes.kl, self.epoch, config.kl_epochs)
+            size = kl_step_size(direction, fit.second_moment, self.policy.covariance, kl)
+        else:
+            length = float(np.linalg.norm(direction))
+            if config.gradient_clip is not None and length > config.gradient_clip:
+                direction = direction * (config.gradient_clip / length)
+            size = config.step_size
+            if config.step_rule == "polynomial":
+                size = schedules.polynomial(size, 0.75, self.epoch)
+        self.policy = self.policy.step(direction, size)
+        return mean_kl(size * direction, fit.second_moment, self.policy.covariance)
+
+    # -- beginning and bookkeeping ------------------------------------------------------------------------------
+
+    def _warm_up(self, names: tuple[str, ...] | None) -> None:
+        """Settle every "auto", and begin with dictionaries and normaliser from states of the untrained policy."""
+        probe = self._make_env(1)
+        box = probe.single_action_space
+        assert isinstance(box, Box) and probe.single_observation_space.shape is not None, "make_env checked it"
+        d, m = probe.single_observation_space.shape[0], box.shape[0]
+        bounds = ActionBounds(np.array(box.low, np.float64), np.array(box.high, np.float64), self.config.squash)
+        limit = episode_limit(probe)
+        self.config = schedules.settle_sizes(self.config, d, m, limit)
+        self.feature_names = _checked_names(names, feature_names(probe, d), d)
+        self.action_names = action_names(probe, m)
+        rng = self._rng(WARMUP)
+
+        def untrained(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+            mean = np.zeros((len(x), m))
+            u = mean + self.config.sigma_initial * rng.standard_normal(mean.shape)
+            return mean, u, bounds.action(u)
+
+        steps = -(-self.config.warmup_episodes * (limit or self.sizes.horizon) // self.sizes.n_envs)
+        seed = int(rng.integers(2**31 - 2**16))
+        raw = collect(self.env, untrained, Normaliser(np.zeros(d), np.ones(d), np.inf), steps, seed, rng).points
+        self.num_timesteps = steps * self.sizes.n_envs
+        observations = raw
+        if self.config.normaliser == "starts":
+            resets = -(-1000 // self.sizes.n_envs)
+            observations = np.vstack([self.env.reset(seed=seed + 1 + i)[0] for i in range(resets)])
+        normaliser = Normaliser.fitted(observations, self.config.observation_clip)
+        x = normaliser(_thinned(raw, self.config.admission_candidates, rng))
+        self.config = schedules.settle_length_scale(self.config, x)
+        kernel = kernel_from_name(self.config.kernel, float(self.config.length_scale), np.ones(d))
+        first = min(self.config.initial_centres, self.sizes.capacity)
+        dictionary = Dictionary.empty(kernel).grown(x, self.config.admission_threshold, first)
+        self.background = _thinned(raw, BACKGROUND_STATES, rng)
+        self.policy = GaussianPolicy(
+            RKHSFunction.zero(dictionary, normaliser, self.action_names), self.config.sigma_initial, bounds
+        )
+        self._value = RKHSFunction.zero(dictionary, normaliser, ("value",))
+        self._advantage = np.zeros((dictionary.size, m))
+        self.importances = guidance.Importances.none(d)
+
+    def _record(self, batch: Batch, values: NDArray, kl: float) -> None:
+        """The epoch's row of metrics, and visited states as the background of explanations."""
+        self.background = self._raw(_thinned(batch.states, BACKGROUND_STATES, self._rng(ADMIT, 1)))
+        returns = discounted_returns(batch, values, self.config.gamma)
+        spread = float(np.var(returns))
+        explained = 1.0 - float(np.var(returns - values[batch.state_index])) / spread if spread > 0 else float("nan")
+        finished = len(batch.episode_returns) > 0
+        weights = self.kernel_weights
+        self.history.append(
+            {
+                "epoch": self.epoch,
+                "timesteps": self.num_timesteps,
+                "ep_rew_mean": float(np.mean(batch.episode_returns)) if finished else float("nan"),
+                "ep_len_mean": float(np.mean(batch.episode_lengths)) if finished else float("nan"),
+                "sigma": self.policy.sigma,
+                "kl": kl,
+                "explained_variance": explained,
+                "actor_states": self.policy.mean.dictionary.size,
+                "value_states": self._value.dictionary.size,
+                "weight_ratio": float(weights.max() / weights.min()),
+            }
+        )
+
+    @property
+    def env(self) -> VectorEnv:
+        """The training environments, made when first needed."""
+        if self._env is None:
+            self._env = self._make_env(self.sizes.n_envs)
+        return self._env
+
+    def _make_env(self, n_envs: int) -> VectorEnv:
+        if self.env_source is None:
+            raise EnvError(
+                f"this agent was trained on a factory ({self.env_id}), which a file cannot hold. "
+                "Pass it: RSA2C.load(path, env=...)."
+            )
+        config = self.config
+        return make_env(
+            self.env_source,
+            self.env_source.num_envs if isinstance(self.env_source, VectorEnv) else n_envs,
+            backend=config.backend,
+            noise_variance=config.noise_variance,
+            distractors=config.distractors,
+            threads=config.threads,
+        )
+
+    def _raw(self, x: NDArray) -> NDArray[np.float64]:
+        normaliser = self.policy.mean.normaliser
+        return x.astype(np.float64) * normaliser.std + normaliser.mean
+
+    @property
+    def _dtype(self) -> type:
+        return np.float32 if self.config.precision == "float32" else np.float64
+
+    def _rng(self, *stream: int) -> np.random.Generator:
+        return np.random.default_rng([self.config.seed, self.epoch, *stream])
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        with threadpool_limits(self.config.threads):
+            numba.set_num_threads(min(self.config.threads, numba.config.NUMBA_NUM_THREADS))
+            yield
+
+
+def _standardised(array: NDArray) -> NDArray[np.float64]:
+    return (array - array.mean()) / max(float(array.std()), 1e-12)
+
+
+def _thinned(rows: NDArray, count: int, rng: np.random.Generator) -> NDArray:
+    return rows if len(rows) <= count else rows[rng.choice(len(rows), count, replace=False)]
+
+
+def _checked_names(given: tuple[str, ...] | None, known: tuple[str, ...], d: int) -> tuple[str, ...]:
+    if given is None:
+        return known
+    if len(given) != d:
+        raise DataError(f"feature_names must have one name for each of the {d} features, got {len(given)}.")
+    return tuple(given)
+
+
+def _as_callback(callback: Any, agent: RSA2C) -> Callable[[dict[str, Any], dict[str, Any]], bool | None]:
+    if callback is None:
+        return lambda *_: None
+    if hasattr(callback, "on_step"):
+        callback.model = agent
+
+        def step(*_: Any) -> bool | None:
+            callback.num_timesteps = agent.num_timesteps
+            return callback.on_step()
+
+        return step
+    return callback

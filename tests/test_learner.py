@@ -1,0 +1,256 @@
+"""The agent: its public face, its variants, its phases."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import rsa2c
+from rsa2c.config import ALGORITHMS
+from rsa2c.errors import ConfigError, DataError, EnvError, FileFormatError
+
+SMALL = {"n_envs": 4, "horizon": 50, "capacity": 40, "attribution_every": 1, "attribution_warmup": 1}
+
+
+def small_agent(algorithm=None, env="Pendulum-v1", epochs=3, **fields):
+    agent = rsa2c.RSA2C(env, algorithm, **{**SMALL, "seed": 3, **fields})
+    for _ in range(epochs):
+        agent.run_epoch()
+    return agent
+
+
+def content(agent, checkpoint=False):
+    tensors, metadata = agent.state(checkpoint)
+    return {name: array.tobytes() for name, array in tensors.items()}, metadata
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return small_agent(epochs=5)
+
+
+@pytest.fixture(scope="module")
+def states(agent):
+    return agent.background[:7]
+
+
+def test_learn_trains_that_many_more_steps_and_returns_self():
+    agent = small_agent(epochs=0)
+    before = agent.num_timesteps
+    assert agent.learn(201) is agent
+    assert agent.num_timesteps - before == 400
+    assert agent.epoch == len(agent.history) == 2
+
+
+def test_public_properties(agent, states):
+    assert agent.value(states).shape == (7, 1)
+    assert agent.policy_mean(states).shape == agent.advantage(states).shape == (7, 1)
+    assert set(agent.dictionary_sizes) == {"actor", "value"}
+    assert agent.dictionary_size == max(agent.dictionary_sizes.values()) <= 40
+    assert agent.kernel_weights.shape == (3,)
+    assert agent.feature_names == ("cos θ", "sin θ", "angular velocity")
+
+
+def test_predict_takes_one_observation_or_a_batch(agent, states):
+    batch, state = agent.predict(states)
+    assert batch.shape == (7, 1) and state is None
+    np.testing.assert_allclose(agent.predict(states[2])[0], batch[2], rtol=1e-6)
+    np.testing.assert_allclose(batch, 2 * np.tanh(agent.policy_mean(states)), rtol=1e-6)
+    assert np.all(np.abs(agent.predict(states, deterministic=False)[0]) <= 2)
+
+
+def test_stochastic_predictions_have_the_policys_spread(agent, states):
+    rng = np.random.default_rng(0)
+    draws = np.stack([agent.predict(states[0], deterministic=False, rng=rng)[0] for _ in range(2000)])
+    u = np.arctanh(np.clip(draws / 2, -0.999999, 0.999999))
+    assert u.std() == pytest.approx(agent.policy.sigma, rel=0.1)
+    assert u.mean() == pytest.approx(float(agent.policy_mean(states[0])[0]), abs=0.05)
+
+
+@pytest.mark.parametrize("squash", ["tanh", "clip", "none"])
+def test_linearise_is_the_derivative_of_the_action(squash):
+    agent = small_agent(squash=squash)
+    state, step = agent.background[1], 1e-5
+    gain = agent.linearise(state)
+
+    def action(s):
+        return agent.policy.bounds.action(agent.policy_mean(s))
+
+    for i in range(3):
+        shift = step * np.eye(3)[i]
+        np.testing.assert_allclose(gain[:, i], (action(state + shift) - action(state - shift)) / (2 * step), atol=1e-6)
+
+
+def test_explanations_add_up(agent, states):
+    for of, function in (("value", agent.value), ("action", agent.policy_mean), ("advantage", agent.advantage)):
+        explanation = agent.explain(states, of=of)
+        assert explanation.values.shape == (7, 3, 1)
+        total = explanation.values.sum(axis=1) + explanation.base_values
+        np.testing.assert_allclose(total, function(states), atol=1e-8)
+        assert explanation.feature_names == agent.feature_names
+    with pytest.raises(ConfigError, match="'value', 'action', 'advantage'"):
+        agent.explain(states, of="reward")
+
+
+def test_prototypes_add_up(agent, states):
+    prototypes = agent.prototypes(states[0], k=3)
+    assert len(prototypes.states) == 3
+
+
+def test_equal_seeds_give_equal_bytes():
+    assert content(small_agent(), True) == content(small_agent(), True)
+    assert content(small_agent())[0] != content(small_agent(seed=4))[0]
+
+
+def test_uniform_shap_is_advanced_ac():
+    """Weights that sum to d and are equal are all one: the paper's two ablations are the same system."""
+    uniform, _ = content(small_agent("uniform-shap", epochs=4))
+    advanced, _ = content(small_agent("advanced-ac", epochs=4))
+    assert uniform == advanced
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_variant_trains_and_knows_its_name(algorithm):
+    agent = small_agent(algorithm)
+    assert agent.algorithm == algorithm
+    assert np.all(np.isfinite(agent.policy_mean(agent.background)))
+    moved = not np.allclose(agent.kernel_weights, 1.0)
+    assert moved == (algorithm in {"rsa2c-kme", "rsa2c-cme", "shuffled-shap"})
+
+
+def test_without_a_value_critic_the_error_says_so():
+    with pytest.raises(ConfigError, match="RKHS-AC"):
+        _ = small_agent("rkhs-ac").value
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("env", ["Pendulum-v1", "rsa2c/LQR-v0"])
+def test_presets_run(preset, env):
+    agent = rsa2c.RSA2C(env, preset=preset, seed=0, n_envs=4)
+    agent.run_epoch()
+    assert np.isfinite(agent.history[-1]["kl"])
+
+
+def test_every_option_of_the_actor_and_critics_runs():
+    for fields in (
+        {"metric": "rkhs"},
+        {"metric": "euclidean", "step_rule": "polynomial", "step_size": 0.1},
+        {"value_fit": "td", "step_rule": "polynomial", "metric": "rkhs", "step_size": 0.01},
+        {"value_fit": "mc"},
+        {"value_kernel": "guided", "guide": "value+policy"},
+        {"guide": "value+advantage", "smooth_advantage": True, "advantage_clip": 3.0},
+        {"restart_p": 0.05, "kernel": "laplace"},
+        {"precision": "float32", "normaliser": "starts"},
+        {"replacement": "largest-error", "replacement_every": 1, "capacity": 20},
+        {"replacement": "removal-cost", "replacement_every": 1, "capacity": 20},
+        {"distractors": 3, "noise_variance": 0.01},
+    ):
+        agent = small_agent(**fields)
+        assert agent.dictionary_size <= agent.config.capacity, fields
+        assert np.all(np.isfinite(agent.policy_mean(agent.background))), fields
+
+
+def test_the_step_has_the_kl_it_was_given():
+    agent = small_agent("advanced-ac", kl=0.01)
+    assert agent.history[-1]["kl"] == pytest.approx(0.01, rel=1e-9)
+
+
+def test_a_callback_can_stop_and_sees_the_agent():
+    agent, seen = small_agent(epochs=0), []
+
+    def callback(local, _):
+        seen.append(local["self"].epoch)
+        return len(seen) < 2
+
+    agent.learn(10_000, callback=callback)
+    assert seen == [1, 2]
+
+
+def test_an_sb3_callback_object_works():
+    class Stop:
+        calls = 0
+
+        def on_step(self):
+            self.calls += 1
+            return False
+
+    agent, callback = small_agent(epochs=0), Stop()
+    agent.learn(10_000, callback=callback)
+    assert callback.calls == 1 and callback.num_timesteps == agent.num_timesteps
+
+
+def test_a_saved_agent_is_the_agent(tmp_path, agent, states):
+    agent.save(tmp_path / "agent.safetensors")
+    other = rsa2c.RSA2C.load(tmp_path / "agent.safetensors")
+    np.testing.assert_array_equal(other.predict(states)[0], agent.predict(states)[0])
+    np.testing.assert_array_equal(other.value(states), agent.value(states))
+    np.testing.assert_array_equal(other.explain(states).values, agent.explain(states).values)
+    assert other.config == agent.config and other.num_timesteps == agent.num_timesteps
+
+
+def test_a_saved_agent_goes_on_exactly(tmp_path):
+    whole = small_agent(epochs=4)
+    half = small_agent(epochs=2)
+    half.save(tmp_path / "half.safetensors")
+    rest = rsa2c.RSA2C.load(tmp_path / "half.safetensors")
+    rest.run_epoch()
+    rest.run_epoch()
+    assert content(rest) == content(whole)
+
+
+def test_a_factory_must_be_given_again(tmp_path):
+    def factory():
+        return gym.make("Pendulum-v1")
+
+    agent = small_agent(env=factory, epochs=1)
+    assert agent.env_id == "Pendulum-v1"
+    agent.save(tmp_path / "agent.safetensors")
+    loaded = rsa2c.RSA2C.load(tmp_path / "agent.safetensors")
+    loaded.predict(agent.background)
+    with pytest.raises(EnvError, match=r"env=\.\.\."):
+        loaded.learn(100)
+    rsa2c.RSA2C.load(tmp_path / "agent.safetensors", env=factory).learn(100)
+
+
+def test_a_vector_env_can_be_trained_on():
+    vector = rsa2c.make_env("Pendulum-v1", 5, backend="gymnasium")
+    agent = rsa2c.RSA2C(vector, horizon=30, capacity=30, seed=0)
+    agent.learn(100)
+    assert agent.config.n_envs == 5
+    assert agent.history[-1]["timesteps"] == agent.num_timesteps
+
+
+def test_content_that_does_not_fit_together_is_named(tmp_path, agent):
+    from rsa2c.files import write_tensors
+
+    tensors, metadata = agent.state()
+    for name, array in (
+        ("actor/coefficients", np.zeros((1, 1))),
+        ("value/offset", np.array([np.nan])),
+        ("actor/weights", np.array([1.0, -1.0, 1.0])),
+        ("normaliser/std", np.ones(2)),
+    ):
+        path = tmp_path / "bad.safetensors"
+        write_tensors(path, {**tensors, name: array}, metadata)
+        with pytest.raises(FileFormatError, match=r"bad\.safetensors"):
+            rsa2c.RSA2C.load(path)
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ConfigError, match="Did you mean 'capacity'"):
+        rsa2c.RSA2C("Pendulum-v1", capcity=3)
+    with pytest.raises(ConfigError, match="n_envs must be positive"):
+        rsa2c.RSA2C("Pendulum-v1", n_envs=0)
+    with pytest.raises(ConfigError, match="total_timesteps"):
+        small_agent(epochs=0).learn(0)
+    with pytest.raises(DataError, match=r"\(N, 3\)"):
+        small_agent(epochs=0).predict(np.zeros(4))
+    with pytest.raises(DataError, match="feature_names"):
+        rsa2c.RSA2C("Pendulum-v1", feature_names=("a",))
+    with pytest.raises(EnvError, match="Did you mean 'Pendulum-v1'"):
+        rsa2c.RSA2C("Pendulm-v1")
+
+
+def test_learning_the_pendulum():
+    """The whole algorithm at its default: from about -1,200 to above -250 in 60,000 steps."""
+    agent = rsa2c.RSA2C("Pendulum-v1", "rsa2c-kme", seed=1000).learn(60_000)
+    assert rsa2c.evaluate(agent, "Pendulum-v1", episodes=20, seed=0).mean > -250
