@@ -1,0 +1,272 @@
+"""The run folder: everything a training run leaves, atomic and never overwritten.
+
+It holds `config.yaml` (what was asked for, versions, commit), `metrics.csv` (one row an epoch),
+`evaluations.npz` (Stable-Baselines3's layout), `attributions.npz`, `model.safetensors` and
+`state.safetensors` (the last boundary checkpoint). The checkpoint is written last, so the other files hold
+its epochs whole; what they hold beyond it is dropped on resume.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import difflib
+import io
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib import metadata as package_metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from rsa2c.config import Config
+from rsa2c.errors import DataError, FileFormatError, NotFoundError, RunExistsError
+from rsa2c.files import (
+    PathLike,
+    StorageError,
+    near,
+    read_bytes,
+    read_npz,
+    read_tensors,
+    write_atomically,
+    write_npz,
+    write_tensors,
+)
+
+__all__ = ["Run", "StorageError", "find_runs", "make_run_id", "provenance", "read_tensors", "write_tensors"]
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]*")
+_EVALUATIONS = ("timesteps", "results", "ep_lengths")
+_ATTRIBUTIONS = ("epoch", "feature_names", "phi", "weights")
+
+
+def make_run_id(env_id: str, algorithm: str, preset: str, config: Config) -> str:
+    """`<env, / as ->__<algorithm>__<preset>__n<noise variance>__s<seed>`, with `__d<k>` for k distractors."""
+    name = re.sub(r"[/:]", "-", env_id)
+    run_id = f"{name}__{algorithm}__{preset}__n{config.noise_variance:g}__s{config.seed}"
+    return run_id + (f"__d{config.distractors}" if config.distractors else "")
+
+
+class Run:
+    """One run folder. Training holds its lock (`with run.locked():`); reading needs none."""
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = Path(path)
+        self.config_path = self.path / "config.yaml"
+        self.metrics_path = self.path / "metrics.csv"
+        self.evaluations_path = self.path / "evaluations.npz"
+        self.attributions_path = self.path / "attributions.npz"
+        self.model_path = self.path / "model.safetensors"
+        self.state_path = self.path / "state.safetensors"
+        self._columns: list[str] | None = None
+
+    @classmethod
+    def create(cls, out: PathLike, run_id: str, config: Config, extra: Mapping[str, Any]) -> Run:
+        """A new folder `out/run_id`; `extra` names environment, algorithm, preset and total_timesteps.
+
+        A folder without `config.yaml` never began (its process was killed at once) and is taken over.
+        """
+        run = cls.refuse_existing(out, run_id)
+        try:
+            run.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"run folder {run.path} could not be made: {error.strerror or error}. "
+                "Choose another place with: --out FOLDER"
+            ) from error
+        with run.locked():
+            cls.refuse_existing(out, run_id)
+            run.write_config({**extra, **provenance(), "config": asdict(config)})
+        return run
+
+    @classmethod
+    def refuse_existing(cls, out: PathLike, run_id: str) -> Run:
+        """The folder a new run would take; refused where a run is there, or where the id is no plain name."""
+        if not _RUN_ID.fullmatch(run_id) or ".." in run_id:
+            raise DataError(
+                f"run id {run_id!r} is refused: only letters, digits and ._+=- are allowed, and no '..'."
+            )
+        run = cls(Path(out) / run_id)
+        if run.config_path.exists():
+            raise RunExistsError(
+                f"run {run.path} exists already and is never overwritten.\n"
+                f"Continue it with:        rsa2c resume {run.path}\n"
+                "or write elsewhere with: --out OTHER_FOLDER"
+            )
+        return run
+
+    @classmethod
+    def open(cls, path: PathLike) -> Run:
+        """An existing run, by its folder or by its id under `runs`."""
+        for folder in (Path(path), Path("runs") / path):
+            if (folder / "config.yaml").is_file():
+                return cls(folder)
+        path = Path(path)
+        what = "has no config.yaml, so it is no run folder." if path.is_dir() else "does not exist."
+        runs = {run.path.name: str(run.path) for run in find_runs("runs")}
+        close = [runs[name] for name in difflib.get_close_matches(path.name, runs, n=3, cutoff=0.6)]
+        hint = f" Did you mean {' or '.join(close)}?" if close else near(path)
+        raise NotFoundError(f"run {path} {what}{hint} `rsa2c list` shows the runs under ./runs.")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Run]:
+        """Hold the folder; a second process is refused. The lock ends with its process, however that ends."""
+        import fcntl
+
+        try:
+            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise StorageError(f"run {self.path} cannot be locked: {error.strerror or error}.") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StorageError(
+                    f"run {self.path} is being written by another process. Wait for it, or stop it first."
+                ) from None
+            except OSError as error:
+                raise StorageError(f"run {self.path} cannot be locked: {error.strerror or error}.") from error
+            for leftover in self.path.glob(".*.tmp"):
+                leftover.unlink(missing_ok=True)
+            yield self
+        finally:
+            os.close(descriptor)
+
+    def write_config(self, document: Mapping[str, Any]) -> None:
+        """Write `config.yaml`, keys in the order given."""
+        text = yaml.safe_dump(dict(document), sort_keys=False, width=100, allow_unicode=True)
+        write_atomically(self.config_path, text.encode())
+
+    def read_config(self) -> dict[str, Any]:
+        """The document of `config.yaml`; under `config` it has every field of `Config`."""
+        try:
+            document = yaml.safe_load(read_bytes(self.config_path))
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+            what = f"{self.config_path} is not YAML ({error})"
+            raise FileFormatError(f"{what}. Restore it from a copy.") from error
+        wanted = {"environment": str, "algorithm": str, "total_timesteps": int, "config": dict}
+        for key, kind in wanted.items():
+            if not isinstance(document, dict) or not isinstance(document.get(key), kind):
+                raise FileFormatError(f"{self.config_path} has no usable {key!r}. Restore it from a copy.")
+        if not all(isinstance(name, str) for name in document["config"]):
+            raise FileFormatError(f"{self.config_path} has a field that is no name. Restore it from a copy.")
+        return document
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Add an epoch's row to `metrics.csv`; the first row's keys are the columns."""
+        try:
+            with open(self.metrics_path, "a+", newline="", encoding="utf-8") as file:
+                if self._columns is None:
+                    file.seek(0)
+                    self._columns = next(csv.reader(file), None)
+                if self._columns is None:
+                    self._columns = list(row)
+                    csv.writer(file).writerow(self._columns)
+                csv.DictWriter(file, self._columns, extrasaction="ignore").writerow(row)
+        except OSError as error:
+            what = f"{self.metrics_path} could not be written: {error.strerror or error}"
+            raise StorageError(f"{what}. Free some space, then: rsa2c resume {self.path}") from error
+
+    def read_metrics(self) -> list[dict[str, str]]:
+        """The rows of `metrics.csv`; a last line torn off by a crash is left out."""
+        if not self.metrics_path.exists():
+            return []
+        content = read_bytes(self.metrics_path)
+        try:
+            whole = content[: content.rfind(b"\n") + 1].decode()
+            return list(csv.DictReader(io.StringIO(whole, newline="")))
+        except (UnicodeDecodeError, csv.Error) as error:
+            what = f"{self.metrics_path} is damaged ({error})"
+            raise FileFormatError(f"{what}. Restore it from a copy.") from error
+
+    def sync_metrics(self) -> None:
+        """Bring appended rows to the disk, before a checkpoint that counts on them."""
+        try:
+            with open(self.metrics_path, "rb") as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StorageError(f"{self.metrics_path} was not saved: {error.strerror or error}.") from error
+
+    def write_evaluations(self, timesteps: np.ndarray, results: np.ndarray, ep_lengths: np.ndarray) -> None:
+        """Write evaluations as Stable-Baselines3 does: a row an evaluation, a column an episode."""
+        arrays = (timesteps, results, ep_lengths)
+        write_npz(self.evaluations_path, dict(zip(_EVALUATIONS, arrays, strict=True)))
+
+    def read_evaluations(self) -> dict[str, np.ndarray]:
+        """`timesteps` (n,), `results` and `ep_lengths` (n, episodes)."""
+        return read_npz(self.evaluations_path, _EVALUATIONS)
+
+    def write_attributions(
+        self, epoch: np.ndarray, feature_names: np.ndarray, phi: np.ndarray, weights: np.ndarray
+    ) -> None:
+        """Write each attribution's epoch, importances phi and kernel weights (n, d)."""
+        arrays = (epoch, np.asarray(feature_names, dtype=np.str_), phi, weights)
+        write_npz(self.attributions_path, dict(zip(_ATTRIBUTIONS, arrays, strict=True)))
+
+    def read_attributions(self) -> dict[str, np.ndarray]:
+        """`epoch` (n,), `feature_names` (d,), `phi` and `weights` (n, d)."""
+        return read_npz(self.attributions_path, _ATTRIBUTIONS)
+
+    def rewind(self, epoch: int, timesteps: int) -> None:
+        """Drop metrics, evaluations and attributions beyond a checkpoint: they will be made again."""
+        try:
+            rows = [row for row in self.read_metrics() if int(row["epoch"]) <= epoch]
+            if self.evaluations_path.exists():
+                done = self.read_evaluations()
+                mask = done["timesteps"] <= timesteps
+                self.write_evaluations(*(done[key][mask] for key in _EVALUATIONS))
+            if self.attributions_path.exists():
+                log = self.read_attributions()
+                mask, names = log["epoch"] <= epoch, log["feature_names"]
+                self.write_attributions(log["epoch"][mask], names, log["phi"][mask], log["weights"][mask])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise FileFormatError(
+                f"the files of {self.path} do not fit together ({type(error).__name__}: {error}). Restore them "
+                "from a copy, or go on without history: delete all but config.yaml and state.safetensors."
+            ) from error
+        if self.metrics_path.exists():
+            text = io.StringIO(newline="")
+            if rows:
+                writer = csv.DictWriter(text, list(rows[0]))
+                writer.writeheader()
+                writer.writerows(rows)
+            write_atomically(self.metrics_path, text.getvalue().encode())
+            self._columns = None
+
+
+def find_runs(root: PathLike) -> list[Run]:
+    """Every run folder under `root`, by name."""
+    return [Run(path.parent) for path in sorted(Path(root).glob("**/config.yaml"))]
+
+
+@cache
+def provenance() -> dict[str, Any]:
+    """Versions of what computes, and the commit when the package runs from its own git checkout."""
+    versions: dict[str, str] = {}
+    for name in ("rsa2c", "numpy", "scipy", "numba", "gymnasium", "envpool", "mujoco", "box2d"):
+        with contextlib.suppress(package_metadata.PackageNotFoundError):
+            versions[name] = package_metadata.version(name)
+    return {"versions": versions, "commit": _commit()}
+
+
+def _commit() -> str | None:
+    package = Path(__file__).resolve().parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        # A virtual environment may lie inside somebody else's repository: only our own layout counts.
+        if Path(git("rev-parse", "--show-toplevel")) / "src" / "rsa2c" != package:
+            return None
+        modified = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "HEAD") + ("-modified" if modified else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

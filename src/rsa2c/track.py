@@ -1,0 +1,76 @@
+"""TensorBoard events with Stable-Baselines3's key names, without torch or TensorFlow (extra `track`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rsa2c.errors import require
+from rsa2c.files import PathLike
+
+if TYPE_CHECKING:
+    from rsa2c.learner import RSA2C
+
+_ROLLOUT = {"ep_rew_mean", "ep_len_mean"}
+_NOT_SCALARS = {"epoch", "timesteps"}
+
+
+class Tracker:
+    """Writes one event file in a folder; a context manager."""
+
+    def __init__(self, folder: PathLike, first_step: int = 0) -> None:
+        writer = require("tensorboard.summary.writer.event_file_writer", "track", "TensorBoard tracking")
+        self._events = require("tensorboard.compat.proto.event_pb2", "track")
+        self._summaries = require("tensorboard.compat.proto.summary_pb2", "track")
+        self._writer = writer.EventFileWriter(str(folder))
+        if first_step:
+            # TensorBoard then discards what an interrupted run had written beyond this step.
+            log = self._events.SessionLog(status=self._events.SessionLog.START)
+            self._add(self._events.Event(session_log=log, step=first_step + 1))
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Write several scalars at one step; NaN (nothing to report) is left out."""
+        value = self._summaries.Summary.Value
+        items = [value(tag=tag, simple_value=float(x)) for tag, x in values.items() if not np.isnan(x)]
+        self._add(self._events.Event(step=step, summary=self._summaries.Summary(value=items)))
+
+    def _add(self, event: object) -> None:
+        event.wall_time = time.time()  # type: ignore[attr-defined]
+        self._writer.add_event(event)
+
+    def __enter__(self) -> Tracker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+
+
+def epoch_scalars(agent: RSA2C, seconds: float, steps: int) -> dict[str, float]:
+    """The agent's last epoch under SB3's names; `steps` were taken in `seconds` of training."""
+    row = agent.history[-1]
+    scalars = {
+        "time/fps": steps / max(seconds, 1e-9),
+        "time/time_elapsed": seconds,
+        "time/total_timesteps": float(agent.num_timesteps),
+        "time/iterations": float(agent.epoch),
+    }
+    for name, value in row.items():
+        if name not in _NOT_SCALARS:
+            scalars[f"{'rollout' if name in _ROLLOUT else 'train'}/{name}"] = value
+    if agent.attribution_log and agent.attribution_log[-1][0] == agent.epoch - 1:
+        _, phi, weights = agent.attribution_log[-1]
+        for name, importance, weight in zip(agent.feature_names, phi, weights, strict=True):
+            scalars[f"shap/importance/{name}"] = importance
+            scalars[f"shap/weight/{name}"] = weight
+    return scalars
+
+
+def evaluation_scalars(returns: np.ndarray, lengths: np.ndarray) -> dict[str, float]:
+    """An evaluation under SB3's names."""
+    return {"eval/mean_reward": float(np.mean(returns)), "eval/mean_ep_length": float(np.mean(lengths))}

@@ -1,0 +1,260 @@
+"""Training in a run folder: metrics, evaluations, checkpoints, signals, and going on exactly after a stop.
+
+An epoch is the unit of everything. Whatever stops a run (Ctrl-C, SIGTERM, an environment that fails, a power
+cut), its unfinished epoch is discarded and the folder holds an epoch boundary, from which `resume_run`
+reaches, byte for byte, the model of a run that was never stopped.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from rsa2c import snapshot
+from rsa2c.config import Config, algorithm_name, make_config
+from rsa2c.errors import ConfigError
+from rsa2c.evaluate import EvaluationResult, evaluate
+from rsa2c.files import PathLike
+from rsa2c.learner import RSA2C
+from rsa2c.progress import progress
+from rsa2c.store import Run, make_run_id
+from rsa2c.track import Tracker, epoch_scalars, evaluation_scalars
+
+TOTAL_TIMESTEPS = {
+    "Pendulum-v1": 200_000,
+    "rsa2c/LQR-v0": 200_000,
+    "BipedalWalker-v3": 4_000_000,
+    "Ant-v5": 4_000_000,
+}
+"""Steps of a run that was not told how many; 1 M for other environments."""
+CHECKPOINT_INTERVAL = 5.0
+"""Seconds of training between checkpoints (taken at the next epoch boundary)."""
+EVALUATION_SEED = 10_000
+"""First seed of the evaluations' episodes: far from the seeds of runs and of `rsa2c evaluate`."""
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """A signal stopped a run; its folder holds the last epoch boundary."""
+
+    def __init__(self, run: Run, epoch: int) -> None:
+        super().__init__(
+            f"Interrupted; the unfinished epoch is discarded and epoch {epoch} is saved.\n"
+            f"Continue with: rsa2c resume {run.path}"
+        )
+
+
+def train_run(
+    env_id: str,
+    algorithm: str | None = None,
+    preset: str = "default",
+    total_timesteps: int | None = None,
+    out: PathLike = "runs",
+    *,
+    display: bool = False,
+    track: bool = True,
+    **fields: Any,
+) -> Run:
+    """Train a new agent in a new folder under `out`; `fields` are fields of `Config`."""
+    config = make_config(env_id, preset, algorithm, **fields)
+    total = total_timesteps if total_timesteps is not None else TOTAL_TIMESTEPS.get(env_id, 1_000_000)
+    _check_total(total)
+    name = algorithm or algorithm_name(config)
+    run_id = make_run_id(env_id, name, preset, config)
+    Run.refuse_existing(out, run_id)
+    agent = RSA2C(env_id, algorithm, preset=preset, **fields)
+    extra = {"environment": env_id, "algorithm": name, "preset": preset, "total_timesteps": total}
+    run = Run.create(out, run_id, agent.config, extra)
+    with run.locked():
+        _train(run, agent, total, display, track)
+    return run
+
+
+def resume_run(
+    path: PathLike, total_timesteps: int | None = None, *, display: bool = False, track: bool = True
+) -> Run:
+    """Go on from a run's last checkpoint to `total_timesteps`, counted from the run's beginning.
+
+    Unset, it is what the run was first told. A run stopped before its first checkpoint begins again.
+    """
+    run = Run.open(path)
+    with run.locked():
+        document = run.read_config()
+        total = total_timesteps if total_timesteps is not None else document["total_timesteps"]
+        _check_total(total)
+        agent = load_agent(run, fresh=True)
+        if remaining(agent, total) <= 0:
+            raise ConfigError(
+                f"run {run.path} has {trained_steps(agent):,} training steps, {total:,} were asked for. "
+                f"Ask for more with: rsa2c resume {run.path} --total-timesteps N"
+            )
+        run.rewind(agent.epoch, agent.num_timesteps)
+        if total != document["total_timesteps"]:
+            run.write_config({**document, "total_timesteps": total})
+        _train(run, agent, total, display, track)
+    return run
+
+
+def load_agent(run: Run, fresh: bool = False) -> RSA2C:
+    """The agent of a run at its last checkpoint; with `fresh`, a new one where there is no checkpoint yet."""
+    if fresh and not run.state_path.exists():
+        document = run.read_config()
+        preset = document.get("preset", "default")
+        return RSA2C(document["environment"], preset=preset, **document["config"])
+    return snapshot.load(run.state_path, kind="state")
+
+
+def evaluate_agent(agent: RSA2C, config: Config) -> EvaluationResult:
+    """The fixed-seed evaluation of a run's learning curve, under the noise it trains with."""
+    return evaluate(
+        agent,
+        agent.env_id,
+        episodes=config.evaluation_episodes,
+        noise_variance=config.noise_variance,
+        distractors=config.distractors,
+        seed=EVALUATION_SEED,
+    )
+
+
+def trained_steps(agent: RSA2C) -> int:
+    """Steps of finished epochs, the warm-up not counted."""
+    return agent.epoch * int(agent.config.n_envs) * int(agent.config.horizon)
+
+
+def remaining(agent: RSA2C, total: int) -> int:
+    """Training steps that are left of `total`."""
+    return total - trained_steps(agent)
+
+
+def _check_total(total: int) -> None:
+    if total <= 0:
+        raise ConfigError(f"total_timesteps must be positive, got {total}.")
+
+
+def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> None:
+    epochs = math.ceil(remaining(agent, total) / (int(agent.config.n_envs) * int(agent.config.horizon)))
+    goal = agent.num_timesteps + epochs * int(agent.config.n_envs) * int(agent.config.horizon)
+    with ExitStack() as stack:
+        tracker = None
+        if track and importlib.util.find_spec("tensorboard") is not None:
+            tracker = stack.enter_context(Tracker(run.path, agent.num_timesteps if agent.epoch else 0))
+        show = stack.enter_context(progress(agent, goal, enabled=display))
+        keeper = _Keeper(run, agent, goal, show, tracker)
+        stack.enter_context(_terminations_interrupt())
+        try:
+            agent.learn(remaining(agent, total), callback=keeper.after_epoch)
+            keeper.save()
+        except KeyboardInterrupt:
+            with _signals_ignored():
+                keeper.save()
+            raise TrainingInterrupted(run, keeper.boundary.epoch) from None
+        except Exception:
+            keeper.save()
+            raise
+
+
+class _Keeper:
+    """Writes the folder as epochs pass. `boundary` is the agent at the last one: a shallow copy is enough,
+    because an epoch replaces what the agent holds and changes nothing in place but its logs."""
+
+    def __init__(
+        self, run: Run, agent: RSA2C, goal: int, show: Callable[..., None], tracker: Tracker | None
+    ) -> None:
+        self.run, self.agent, self.goal, self.show, self.tracker = run, agent, goal, show, tracker
+        self.boundary = _shallow(agent)
+        rows = run.read_metrics()
+        self.seconds = float(rows[-1]["seconds"]) if rows else 0.0
+        self.first_seconds, self.first_steps = self.seconds, agent.num_timesteps
+        done = run.read_evaluations() if run.evaluations_path.exists() else None
+        self.evaluations: list[tuple[int, np.ndarray, np.ndarray]] = (
+            list(zip(done["timesteps"], done["results"], done["ep_lengths"], strict=True)) if done else []
+        )
+        self.resumed = self.saved_at = time.perf_counter()
+
+    def after_epoch(self, *_: Any) -> None:
+        """Called by `learn` after every epoch."""
+        now = time.perf_counter()
+        self.seconds += now - self.resumed
+        self.run.append_metrics({**self.agent.history[-1], "seconds": round(self.seconds, 4)})
+        self.boundary = _shallow(self.agent)
+        last = self.agent.num_timesteps >= self.goal
+        due = self.agent.epoch % self.agent.config.epochs_between_evaluations == 0
+        self.show(evaluation=self.evaluate() if due or last else None)
+        if self.tracker is not None:
+            steps, seconds = self.agent.num_timesteps - self.first_steps, self.seconds - self.first_seconds
+            self.tracker.scalars(self.agent.num_timesteps, epoch_scalars(self.agent, seconds, steps))
+        if now - self.saved_at > CHECKPOINT_INTERVAL:
+            self.save()
+        self.resumed = time.perf_counter()
+
+    def evaluate(self) -> float:
+        """Evaluate the agent now; the mean return."""
+        result = evaluate_agent(self.agent, self.agent.config)
+        self.evaluations.append((self.agent.num_timesteps, result.returns, result.lengths))
+        if self.tracker is not None:
+            scalars = evaluation_scalars(result.returns, result.lengths)
+            self.tracker.scalars(self.agent.num_timesteps, scalars)
+        return result.mean
+
+    def save(self) -> None:
+        """Write the boundary; the checkpoint comes last, so that all it counts on is there."""
+        boundary, run = self.boundary, self.run
+        if run.metrics_path.exists():
+            run.sync_metrics()
+        past = [row for row in self.evaluations if row[0] <= boundary.num_timesteps]
+        if past:
+            timesteps, results, lengths = zip(*past, strict=True)
+            run.write_evaluations(np.array(timesteps), np.stack(results), np.stack(lengths))
+        if boundary.attribution_log:
+            before, phi, weights = zip(*boundary.attribution_log, strict=True)
+            epoch, names = np.array(before) + 1, np.array(boundary.feature_names)
+            run.write_attributions(epoch, names, np.stack(phi), np.stack(weights))
+        snapshot.save(boundary, run.model_path)
+        snapshot.save(boundary, run.state_path, checkpoint=True)
+        self.saved_at = time.perf_counter()
+
+
+def _shallow(agent: RSA2C) -> RSA2C:
+    boundary = copy.copy(agent)
+    boundary.history = list(agent.history)
+    boundary.attribution_log = list(agent.attribution_log)
+    return boundary
+
+
+@contextmanager
+def _terminations_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP act as Ctrl-C does, where handlers can be set (the main thread)."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with _handlers(interrupt, signal.SIGTERM, signal.SIGHUP):
+        yield
+
+
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    with _handlers(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        yield
+
+
+@contextmanager
+def _handlers(handler: Any, *numbers: int) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = [signal.signal(number, handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, old in zip(numbers, before, strict=True):
+            signal.signal(number, old)

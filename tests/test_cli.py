@@ -1,0 +1,156 @@
+"""The command line: what it prints, and that a user's mistake is one message and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rsa2c.cli import COMMANDS, main
+from rsa2c.config import make_config
+from rsa2c.store import Run
+
+TINY = [
+    "--n-envs=4", "--horizon=50", "--warmup-episodes=2", "--capacity=24", "--initial-centres=12",
+    "--attribution-centres=20", "--attribution-states=8", "--attribution-background=8",
+    "--evaluation-episodes=2", "--no-track", "--quiet",
+]  # fmt: skip
+RUN = "Pendulum-v1__rsa2c-kme__default__n0__s0"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture
+def trained(capsys):
+    assert main(["train", "Pendulum-v1", "--total-timesteps", "600", *TINY]) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys, *arguments):
+    """The message of a command that ends with exit code 2."""
+    try:
+        code = main(list(arguments))
+    except SystemExit as exit_:  # tyro's own refusals
+        code = exit_.code
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+def test_help_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"\n  {name} " in text for name in COMMANDS)
+    assert {"train", "resume", "evaluate", "list"} <= set(COMMANDS)
+
+
+def test_no_command_is_a_mistake(capsys):
+    assert "usage: rsa2c COMMAND" in refused(capsys)
+
+
+@pytest.mark.parametrize("name", ["train", "resume", "evaluate", "list"])
+def test_each_command_has_help(name, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main([name, "--help"])
+    assert exit_.value.code == 0
+    assert COMMANDS[name].__doc__.splitlines()[0] in capsys.readouterr().out
+
+
+def test_train_help_shows_the_presets_values(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "Pendulum-v1", "--help"])
+    preset = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    assert "(default: 24)" in preset
+    assert preset != capsys.readouterr().out
+
+
+def test_train_says_what_came_of_it_and_where_it_is(trained, tmp_path):
+    assert f"files        runs/{RUN}" in trained
+    assert "mean return" in trained
+    assert (tmp_path / "runs" / RUN / "model.safetensors").is_file()
+
+
+def test_flags_change_the_preset_and_nothing_else(capsys, tmp_path):
+    arguments = ["Pendulum-v1", "--algorithm", "advanced-ac", "--seed", "7", "--noise-variance", "0.01"]
+    changes = ["--kl", "0.5", "--total-timesteps", "1", "--out", "elsewhere"]
+    assert main(["train", *arguments, *changes, *TINY]) == 0
+    path = tmp_path / "elsewhere" / "Pendulum-v1__advanced-ac__default__n0.01__s7"
+    config = Run(path).read_config()["config"]
+    assert (config["kl"], config["seed"], config["attribution"]) == (0.5, 7, "none")
+    assert config["admission_threshold"] == make_config("Pendulum-v1").admission_threshold
+
+
+def test_resume_then_evaluate(trained, capsys):
+    assert main(["resume", f"runs/{RUN}", "--total-timesteps", "1000", "--no-track", "--quiet"]) == 0
+    assert main(["evaluate", RUN, "--episodes", "2", "--noise-variance", "0.04"]) == 0
+    assert "noise variance 0.04 (standard deviation 0.2)" in capsys.readouterr().out
+    assert main(["evaluate", RUN, "--episodes", "3", "--seed", "5", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["returns"]) == result["episodes"] == 3
+    assert result["mean"] == pytest.approx(sum(result["returns"]) / 3)
+    assert result["seed"] == 5
+
+
+def test_list(trained, capsys, tmp_path):
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "config.yaml").write_text("[")
+    assert main(["list"]) == 0
+    text = capsys.readouterr().out
+    for word in ("Pendulum-v1", "rsa2c-cme", "envs", f"runs/{RUN}   ", "unreadable"):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["trian", "Pendulum-v1"], "Did you mean 'train'"),
+        (["train"], "ENV"),
+        (["train", "Pendulum-v2"], "Did you mean 'Pendulum-v1'"),
+        (["train", "CartPole-v1"], "continuous actions only"),
+        (["train", "Pendulum-v1", "--kll", "1"], "--kl "),
+        (["train", "Pendulum-v1", "--n-envs", "0"], "n_envs must be positive"),
+        (["train", "Pendulum-v1", "--n-envs", "many"], "--n-envs"),
+        (["train", "Pendulum-v1", "--capacity", "-5"], "capacity must be positive"),
+        (["train", "Pendulum-v1", "--total-timesteps", "0"], "total_timesteps must be positive, got 0"),
+        (["train", "Pendulum-v1", "--algorithm", "rsa2c"], "algorithm 'rsa2c' is unknown"),
+        (["train", "Pendulum-v1", "--preset", "papper"], "preset 'papper' does not exist"),
+        (["train", "Pendulum-v1", "--attribution", "none"], "--algorithm advanced-ac"),
+        (["resume", "runs/nothing"], "runs/nothing does not exist"),
+        (["evaluate", "runs/nothing"], "rsa2c list"),
+    ],
+)
+def test_mistakes_are_one_message(arguments, says, capsys, tmp_path):
+    assert says in refused(capsys, *arguments)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_mistakes_about_a_run_are_one_message(trained, capsys, tmp_path):
+    path = f"runs/{RUN}"
+    assert f"rsa2c resume {path}" in refused(capsys, "train", "Pendulum-v1", *TINY)
+    assert f"Did you mean {path}?" in refused(capsys, "evaluate", path[:-1] + "9")
+    assert "episodes must be" in refused(capsys, "evaluate", path, "--episodes", "0")
+    model = tmp_path / path / "state.safetensors"
+    model.write_bytes(model.read_bytes()[:100])
+    assert "state.safetensors is not a usable state file" in refused(capsys, "evaluate", path)
+
+
+def test_a_missing_extra_names_its_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    message = refused(capsys, "train", "Ant-v5", "--backend", "envpool", "--n-envs", "1")
+    assert "pip install 'rsa2c[fast]'" in message
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"{sys.executable} -m rsa2c.cli train --help | head -1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert result.stderr == ""

@@ -1,0 +1,253 @@
+"""A run that was stopped, however it was stopped, reaches the bytes of one that never was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import rsa2c
+from rsa2c import training
+from rsa2c.errors import ConfigError, EnvError, FileFormatError
+from rsa2c.learner import RSA2C
+from rsa2c.progress import clock, sparkline
+from rsa2c.store import Run
+from rsa2c.training import TrainingInterrupted, load_agent, resume_run, train_run
+
+EPOCH = 4 * 50
+TINY = {
+    "n_envs": 4,
+    "horizon": 50,
+    "warmup_episodes": 2,
+    "capacity": 24,
+    "initial_centres": 12,
+    "admission_limit": 4,
+    "attribution_centres": 20,
+    "attribution_states": 8,
+    "attribution_background": 8,
+    "attribution_warmup": 2,
+    "attribution_every": 1,
+    "evaluation_episodes": 2,
+}
+
+
+def tiny_run(out, epochs, **fields):
+    return train_run(
+        "Pendulum-v1", "rsa2c-kme", total_timesteps=epochs * EPOCH, out=out, track=False, **{**TINY, **fields}
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Twenty epochs without a stop."""
+    return tiny_run(tmp_path_factory.mktemp("whole"), 20)
+
+
+def same_files(run, other):
+    assert run.model_path.read_bytes() == other.model_path.read_bytes()
+    assert run.state_path.read_bytes() == other.state_path.read_bytes()
+    rows, others = ([{**row, "seconds": ""} for row in each.read_metrics()] for each in (run, other))
+    assert rows == others
+    assert run.attributions_path.read_bytes() == other.attributions_path.read_bytes()
+    assert run.evaluations_path.read_bytes() == other.evaluations_path.read_bytes()
+
+
+def test_a_run_leaves_its_files(whole):
+    names = {path.name for path in whole.path.iterdir()}
+    assert names == {
+        ".lock", "config.yaml", "metrics.csv", "evaluations.npz", "attributions.npz", "model.safetensors",
+        "state.safetensors",
+    }  # fmt: skip
+    rows = whole.read_metrics()
+    assert [int(row["epoch"]) for row in rows] == list(range(1, 21))
+    evaluations = whole.read_evaluations()
+    assert evaluations["results"].shape == evaluations["ep_lengths"].shape == (4, 2)
+    assert evaluations["timesteps"][-1] == int(rows[-1]["timesteps"])
+    attributions = whole.read_attributions()
+    assert attributions["phi"].shape == attributions["weights"].shape == (20, 3)
+    document = whole.read_config()
+    assert document["total_timesteps"] == 20 * EPOCH
+    settled = ("length_scale", "kl", "n_envs", "capacity", "horizon")
+    assert "auto" not in [document["config"][name] for name in settled]
+
+
+def test_the_run_is_what_the_api_trains(whole):
+    agent = RSA2C("Pendulum-v1", "rsa2c-kme", **TINY).learn(20 * EPOCH)
+    tensors, _ = agent.state(checkpoint=False)
+    for name, array in load_agent(whole).state(checkpoint=False)[0].items():
+        np.testing.assert_array_equal(array, tensors[name])
+
+
+def test_ten_epochs_and_ten_in_a_new_process_are_twenty(whole, tmp_path):
+    half = tiny_run(tmp_path, 10)
+    command = [sys.executable, "-m", "rsa2c.cli", "resume", str(half.path)]
+    options = ["--total-timesteps", str(20 * EPOCH), "--no-track", "--quiet"]
+    subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
+    same_files(half, whole)
+    assert half.read_config()["total_timesteps"] == 20 * EPOCH
+
+
+PHASES = ["_collect", "_grow_dictionaries", "_fit_value", "_attribute_and_reweight", "_step_actor", "_record"]
+
+
+@pytest.mark.parametrize(("phase", "epoch"), [(phase, 7) for phase in PHASES] + [("_step_actor", 0)])
+def test_an_interrupted_epoch_is_discarded(whole, tmp_path, monkeypatch, phase, epoch):
+    original = getattr(RSA2C, phase)
+
+    def interrupted(agent, *arguments):
+        result = original(agent, *arguments)
+        if agent.epoch >= epoch:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(RSA2C, phase, interrupted)
+    with pytest.raises(TrainingInterrupted, match="rsa2c resume"):
+        tiny_run(tmp_path, 20)
+    monkeypatch.undo()
+    (path,) = tmp_path.iterdir()
+    assert load_agent(Run(path)).epoch in (epoch - 1, epoch)
+    same_files(resume_run(path, track=False), whole)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(whole, tmp_path, monkeypatch):
+    def killed(*_):
+        raise SystemExit
+
+    monkeypatch.setattr(training._Keeper, "save", lambda self: None)
+    monkeypatch.setattr(RSA2C, "_step_actor", killed)
+    with pytest.raises(SystemExit):
+        tiny_run(tmp_path, 20)
+    monkeypatch.undo()
+    (path,) = tmp_path.iterdir()
+    assert not Run(path).state_path.exists()
+    same_files(resume_run(path, track=False), whole)
+
+
+def test_rows_beyond_the_checkpoint_are_made_again(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_INTERVAL", 0.0)
+    save, saves = training._Keeper.save, []
+
+    def killed_after_eight(keeper):
+        if len(saves) < 8:
+            saves.append(save(keeper))
+
+    monkeypatch.setattr(training._Keeper, "save", killed_after_eight)
+    run = tiny_run(tmp_path, 20)
+    monkeypatch.undo()
+    assert len(run.read_metrics()) == 20
+    assert load_agent(run).epoch == 8
+    with open(run.metrics_path, "a") as file:
+        file.write("21,4")
+    same_files(resume_run(run.path, track=False), whole)
+
+
+def test_a_failing_environment_keeps_the_checkpoint(tmp_path, monkeypatch):
+    original = RSA2C._collect
+
+    def failing(agent):
+        if agent.epoch == 3:
+            raise EnvError("Pendulum-v1: the observation is nan at step 12.")
+        return original(agent)
+
+    monkeypatch.setattr(RSA2C, "_collect", failing)
+    with pytest.raises(EnvError, match="step 12"):
+        tiny_run(tmp_path, 20)
+    (path,) = tmp_path.iterdir()
+    assert load_agent(Run(path)).epoch == 3
+
+
+def test_sigterm_saves_and_exits_130(tmp_path, whole):
+    fields = [text for key, value in TINY.items() for text in (f"--{key.replace('_', '-')}", str(value))]
+    command = [sys.executable, "-m", "rsa2c.cli", "train", "Pendulum-v1", "--total-timesteps", "100000000"]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path), "--no-track", *fields], stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    path = tmp_path / whole.path.name / "metrics.csv"
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert f"rsa2c resume {path.parent}" in errors
+    assert "Traceback" not in errors
+    assert load_agent(Run(path.parent)).epoch >= 1
+
+
+def test_a_finished_run_says_how_to_go_on(whole):
+    with pytest.raises(ConfigError, match="--total-timesteps"):
+        resume_run(whole.path)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    run = tiny_run(tmp_path, 1)
+    run.state_path.write_bytes(run.state_path.read_bytes()[:-1])
+    with pytest.raises(FileFormatError, match=r"state\.safetensors"):
+        resume_run(run.path, 2 * EPOCH)
+
+
+def test_an_unknown_environment_leaves_no_folder(tmp_path):
+    with pytest.raises(EnvError, match="Did you mean 'Pendulum-v1'"):
+        train_run("Pendulum-v2", out=tmp_path, **TINY)
+    assert not list(tmp_path.iterdir())
+
+
+def test_distractors_and_noise_are_evaluated_too(tmp_path):
+    run = tiny_run(tmp_path, 5, distractors=2, noise_variance=0.01)
+    assert run.path.name.endswith("__n0.01__s0__d2")
+    assert run.read_attributions()["feature_names"].tolist()[3:] == ["noise_1", "noise_2"]
+    assert run.read_evaluations()["results"].shape == (1, 2)
+
+
+def test_model_file_explains_and_goes_on(whole):
+    agent = rsa2c.RSA2C.load(whole.model_path)
+    assert agent.explain(agent.background[:2]).values.shape == (2, 3, 1)
+    assert agent.learn(1).epoch == 21
+
+
+def test_tensorboard_events_have_sb3_names(tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    fields = {**TINY, "epochs_between_evaluations": 2, "horizon": 200}
+    run = train_run("Pendulum-v1", "rsa2c-kme", total_timesteps=1600, out=tmp_path, **fields)
+    resume_run(run.path, 3200)
+    events = accumulator.EventAccumulator(str(run.path))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    assert {
+        "rollout/ep_rew_mean", "rollout/ep_len_mean", "eval/mean_reward", "eval/mean_ep_length", "time/fps",
+        "time/total_timesteps", "train/kl", "train/sigma", "shap/weight/cos θ", "shap/importance/cos θ",
+    } <= tags  # fmt: skip
+    steps = [event.step for event in events.Scalars("rollout/ep_rew_mean")]
+    assert steps == [int(row["timesteps"]) for row in run.read_metrics()]
+
+
+def test_tracking_needs_no_torch(tmp_path):
+    pytest.importorskip("tensorboard")
+    script = (
+        "import sys; from rsa2c.track import Tracker\n"
+        "with Tracker(sys.argv[1]) as tracker: tracker.scalars(1, {'a/b': 1.0})\n"
+        "assert not {'torch', 'tensorflow'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+
+
+def test_progress_in_plain_lines(tmp_path, capsys):
+    train_run("Pendulum-v1", total_timesteps=3 * EPOCH, out=tmp_path, track=False, display=True, **TINY)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("epoch 1  ")
+    assert "epoch 3  " in lines[-1]
+    assert "evaluation" in lines[-1]
+
+
+def test_small_words():
+    assert clock(59.6) == "1:00"
+    assert clock(3661) == "1:01:01"
+    assert clock(float("inf")) == "-"
+    assert sparkline([0.0, 1.0, float("nan"), 2.0]) == "▁▅█"
+    assert sparkline([1.0]) == ""
