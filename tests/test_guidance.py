@@ -1,0 +1,91 @@
+"""From attributions to weights: the null separates, the rules keep their promises."""
+
+import numpy as np
+import pytest
+
+from rsa2c.attribution.guidance import Importances, measure, ratio_weights, shadow_critic
+from rsa2c.attribution.kme import shapley_product
+from rsa2c.attribution.sampled import permutation_values
+from rsa2c.config import Config
+from rsa2c.kernels import RBF
+
+
+def useful_and_useless(n=3000, d=8, seed=0):
+    """A target of the first two features, and noise."""
+    rng = np.random.default_rng(seed)
+    states = rng.normal(size=(n, d))
+    target = np.sin(2 * states[:, 0]) + states[:, 0] * states[:, 1] + 0.5 * rng.normal(size=n)
+    return states, target[:, None], rng
+
+
+def test_the_null_separates_useful_from_useless_features():
+    config = Config(weight_floor=0.02)
+    states, target, rng = useful_and_useless()
+    importances = Importances.none(8)
+    for _ in range(8):
+        explained = shadow_critic(states, [target], config, rng)
+        moments, null, _ = measure(explained, 8, config, rng)
+        importances = importances.updated(moments, null, config.moment_decay)
+    weights = importances.weights(config, length_scale=3.0)
+    assert weights[:2].min() > 1.5
+    assert weights[2:].max() < 0.5
+
+
+def test_pure_noise_leaves_no_feature_far_above_the_null():
+    config = Config()
+    states, _, rng = useful_and_useless()
+    noise = rng.normal(size=(len(states), 1))
+    moments, null, _ = measure(shadow_critic(states, [noise], config, rng), 8, config, rng)
+    assert moments.max() < 4 * null[0]
+
+
+@pytest.mark.parametrize("floor", [0.02, 0.5])
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_weights_keep_floor_and_sum(floor, power):
+    rng = np.random.default_rng(1)
+    config = Config(weight_floor=floor, weight_power=power, shortest_length_scale=1e-3)
+    importances = Importances(rng.uniform(0, 5, (2, 6)), np.array([0.7, 1.1]), 9)
+    weights = importances.weights(config, length_scale=1.0)
+    assert weights.sum() == pytest.approx(6)
+    assert weights.min() >= floor - 1e-12
+
+
+def test_nothing_above_the_null_means_equal_weights():
+    importances = Importances(np.full((1, 4), 0.5), np.array([1.0]), 3)
+    np.testing.assert_array_equal(importances.weights(Config(), 1.0), 1.0)
+
+
+def test_no_length_scale_under_the_shortest():
+    importances = Importances(np.array([[9.0, 0.0, 0.0, 0.0]]), np.array([0.0]), 3)
+    weights = importances.weights(Config(shortest_length_scale=0.6), length_scale=0.9)
+    assert 0.9 / np.sqrt(weights.max()) == pytest.approx(0.6)
+
+
+def test_averages_are_plain_means_first():
+    importances = Importances.none(2)
+    rows = np.arange(10.0).reshape(5, 1, 2)
+    for row in rows:
+        importances = importances.updated(row, np.array([1.0]), decay=0.97)
+    np.testing.assert_allclose(importances.moments, rows.mean(axis=0))
+
+
+def test_ratio_rule_of_the_released_code():
+    config = Config(weight_floor=0.3, ratio_mix=0.25, ratio_range=2.0)
+    weights = ratio_weights(np.array([-5.0, 0.3, 30.0]), config)
+    relative = np.array([0.3, 0.3, 30.0]) / np.mean([0.3, 0.3, 30.0])
+    rho = np.clip(1 / np.sqrt(relative), 0.5, 2.0)
+    np.testing.assert_allclose(1 / np.sqrt(weights), 0.75 + 0.25 * rho)
+    assert np.sum(ratio_weights(np.array([0.3, 1.0, 30.0]), Config(weight_floor=0.3, ratio_features=1)) != 1.0) == 1
+
+
+def test_one_permutation_is_efficient_and_right_on_average():
+    rng = np.random.default_rng(2)
+    kernel = RBF(1.2, np.array([1.0, 0.5, 2.0, 1.0]))
+    x, background, centres = rng.normal(size=(3, 4)), rng.normal(size=(9, 4)), rng.normal(size=(6, 4))
+    coefficients = rng.normal(size=(6, 2))
+    draws = [permutation_values(x, background, centres, coefficients, kernel, rng) for _ in range(1500)]
+    exact = shapley_product(x, background, centres, coefficients, kernel, 2)
+    total = kernel(x, centres) @ coefficients - (kernel(background, centres) @ coefficients).mean(axis=0)
+    np.testing.assert_allclose(draws[0].sum(axis=1), total, atol=1e-12)
+    error = np.std(draws, axis=0) / np.sqrt(len(draws))
+    assert np.all(np.abs(np.mean(draws, axis=0) - exact) < 5 * error + 1e-12)
