@@ -1,0 +1,50 @@
+"""Where a measured figure comes from: command, commit, versions, processor."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rsa2c.store import provenance
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+def header(*packages: str) -> str:
+    """Markdown lines for the top of a results file; `packages` are named beside those rsa2c always names."""
+    versions = dict(provenance()["versions"])
+    for name in packages:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
+    interpreter, script, *rest = ["python", os.path.relpath(sys.argv[0], RESULTS.parent), *sys.argv[1:]]
+    lines = [
+        f"- command: `{shlex.join([interpreter, script, *rest])}`",
+        f"- commit: {provenance()['commit'] or 'none'}",
+        f"- processor: {cpu()}, {len(os.sched_getaffinity(0))} cores used by the process at most",
+        f"- Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def cpu() -> str:
+    """The processor's model name."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def write(name: str, title: str, body: str, *packages: str) -> Path:
+    """Write results/<name>.md: title, header, body."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.md"
+    path.write_text(f"# {title}\n\n{header(*packages)}\n{body.rstrip()}\n", encoding="utf-8")
+    return path
