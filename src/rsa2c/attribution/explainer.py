@@ -1,0 +1,74 @@
+"""`KernelExplainer`: exact Shapley values of any product-kernel model, called as shap's explainers are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rsa2c.attribution.explaining import checked, explain
+from rsa2c.attribution.explanation import Explanation
+from rsa2c.attribution.models import expansions
+from rsa2c.errors import DataError
+
+Array = NDArray[np.float64]
+
+
+class KernelExplainer:
+    """Explains scikit-learn's SVR, SVC, KernelRidge and Gaussian processes, GPyTorch's exact GPs, `RKHSFunction`s.
+
+        explainer = rsa2c.KernelExplainer(model, background)
+        explanation = explainer(X)
+
+    `background` (B, d) are the states absent features are drawn from, in the units of X, as in shap. Models inside a
+    Pipeline of scalers are explained in the Pipeline's units. A classifier is explained by its decision function or
+    latent mean, one output a class or a pair of classes. `model` may also be a tuple (centres, coefficients,
+    length_scales), with `kernel` "rbf" or "laplace". Columns of a data frame name the features. Further options are
+    those of `rsa2c.attribution.explain` and can be changed in each call.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        background: ArrayLike,
+        feature_names: Sequence[str] | None = None,
+        kernel: str = "rbf",
+        **options: Any,
+    ) -> None:
+        self.expansions = expansions(model, kernel)
+        self.options = options
+        if feature_names is None and hasattr(background, "columns"):
+            feature_names = [str(column) for column in background.columns]
+        self.feature_names = feature_names
+        self.background = checked("background", background, self.expansions[0].kernel.dimension)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs explained."""
+        return tuple(name for expansion in self.expansions for name in expansion.output_names)
+
+    def predict(self, x: ArrayLike) -> Array:
+        """What is explained, (N, m): predictions, decision functions or latent means."""
+        rows = checked("X", x, self.expansions[0].kernel.dimension)
+        return np.column_stack([expansion(rows) for expansion in self.expansions])
+
+    def __call__(self, x: ArrayLike, **options: Any) -> Explanation:
+        """Shapley values of the rows of X, in the model's units."""
+        if hasattr(x, "columns") and self.feature_names is not None:
+            given = [str(column) for column in x.columns]
+            if given != list(self.feature_names):
+                raise DataError(
+                    f"X must have the background's columns in the same order, {', '.join(self.feature_names)}; "
+                    f"got {', '.join(given)}."
+                )
+        rows = checked("X", x, self.expansions[0].kernel.dimension)
+        options = {"feature_names": self.feature_names, **self.options, **options}
+        parts = [explain(expansion, rows, self.background, **options) for expansion in self.expansions]
+        return parts[0] if len(parts) == 1 else Explanation.joined(parts)
+
+    def shap_values(self, x: ArrayLike, **options: Any) -> Array:
+        """Values alone, (T, d, m), or (T, d) for a single output, as shap returns them."""
+        values = self(x, **options).values
+        return values[..., 0] if values.shape[2] == 1 else values

@@ -1,0 +1,188 @@
+"""What every explainer returns: Shapley values with their base values, data, names, errors and game.
+
+`Explanation` holds arrays and names and no computation beyond looking at them. It is saved as one `.npz` file with the
+names in canonical JSON beside the arrays; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.errors import DataError, FileFormatError, NotFoundError, did_you_mean, require
+
+if TYPE_CHECKING:
+    import shap
+
+Array = NDArray[np.float64]
+FORMAT = "rsa2c-explanation-1"
+OPTIONAL = ("std_error", "interactions")
+REQUIRED = ("values", "base_values", "data", "efficiency_residual")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Shapley values of T states, d features and m outputs.
+
+    values (T, d, m) adds up, over features and with base_values (T, m), to the explained function; efficiency_residual
+    (T, m) says how well: sum_i phi_i - (f(s) - base). data (T, d) are the states in their own units. std_error (T, d, m)
+    is None where values are exact. interactions (T, d, d, m), when asked for, follow shap's convention: symmetric, rows
+    adding up to the values. game says in words which game was played and how precisely. For a game among groups of
+    features, d counts groups and data holds each group's mean over its features.
+    """
+
+    values: Array
+    base_values: Array
+    data: Array
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    efficiency_residual: Array
+    game: str
+    std_error: Array | None = None
+    interactions: Array | None = None
+
+    def __post_init__(self) -> None:
+        states, features, outputs = self.values.shape
+        expected = {
+            "base_values": (states, outputs),
+            "data": (states, features),
+            "efficiency_residual": (states, outputs),
+            "std_error": (states, features, outputs),
+            "interactions": (states, features, features, outputs),
+        }
+        for name, shape in expected.items():
+            array = getattr(self, name)
+            if array is not None and array.shape != shape:
+                raise DataError(f"Explanation.{name} must have the shape {shape} to go with values, got {array.shape}.")
+        for name, count in (("feature_names", features), ("output_names", outputs)):
+            if len(getattr(self, name)) != count:
+                raise DataError(f"Explanation.{name} needs {count} names, got {len(getattr(self, name))}.")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[Any]) -> Explanation:
+        """The explanation of some of the states; a single number gives an explanation of one state."""
+        rows = [key] if isinstance(key, int | np.integer) else key
+        picked = {n: getattr(self, n) for n in REQUIRED + OPTIONAL}
+        return replace(self, **{n: None if a is None else a[rows] for n, a in picked.items()})  # type: ignore[index]
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (self[t] for t in range(len(self)))
+
+    def output(self, name: str | int) -> Explanation:
+        """The explanation of one output, by name or number."""
+        if isinstance(name, str):
+            if name not in self.output_names:
+                raise DataError(
+                    f"Unknown output {name!r}: this explanation has {', '.join(self.output_names)}."
+                    + did_you_mean(name, self.output_names)
+                )
+            name = self.output_names.index(name)
+        if not -len(self.output_names) <= name < len(self.output_names):
+            raise DataError(f"Output number {name} does not exist: there are {len(self.output_names)} outputs.")
+        o = [name]
+        return replace(
+            self,
+            values=self.values[..., o],
+            base_values=self.base_values[..., o],
+            efficiency_residual=self.efficiency_residual[..., o],
+            std_error=None if self.std_error is None else self.std_error[..., o],
+            interactions=None if self.interactions is None else self.interactions[..., o],
+            output_names=(self.output_names[name],),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Explanation]) -> Explanation:
+        """Explanations of the same states and features as one with all their outputs."""
+
+        def together(name: str) -> Array | None:
+            arrays = [getattr(part, name) for part in parts]
+            return None if arrays[0] is None else np.concatenate(arrays, axis=-1)
+
+        return replace(
+            parts[0],
+            **{name: together(name) for name in (*REQUIRED, *OPTIONAL) if name != "data"},
+            output_names=tuple(name for part in parts for name in part.output_names),
+            game="; ".join(dict.fromkeys(part.game for part in parts)),
+        )
+
+    @property
+    def importances(self) -> Array:
+        """Mean absolute Shapley value of each feature, (d, m)."""
+        return np.asarray(np.abs(self.values).mean(axis=0))
+
+    def top(self, k: int, output: str | int | None = None) -> list[tuple[str, float]]:
+        """The k features with the largest mean absolute value, largest first; outputs are averaged unless one is named."""
+        if k < 1:
+            raise DataError(f"top(k) needs k of at least 1, got {k}.")
+        chosen = self if output is None else self.output(output)
+        importance = chosen.importances.mean(axis=1)
+        order = np.argsort(-importance, kind="stable")[:k]
+        return [(self.feature_names[i], float(importance[i])) for i in order]
+
+    def to_shap(self, output: str | int | None = None) -> shap.Explanation:
+        """The same as a `shap.Explanation`, outputs last; with one output the last axis is dropped, as shap's plots want."""
+        module = require("shap", "explain")
+        chosen = self if output is None else self.output(output)
+        values, base = chosen.values, chosen.base_values
+        names: list[str] | str = list(chosen.output_names)
+        if values.shape[2] == 1:
+            values, base, names = values[..., 0], base[:, 0], chosen.output_names[0]
+        return module.Explanation(
+            values.copy(),
+            base_values=base.copy(),
+            data=self.data.copy(),
+            feature_names=list(self.feature_names),
+            output_names=names,
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write one `.npz` file, by way of a temporary name, so that a crash leaves no half file."""
+        path = Path(path)
+        if path.suffix != ".npz":
+            path = path.with_name(path.name + ".npz")
+        names = {
+            "format": FORMAT,
+            "feature_names": list(self.feature_names),
+            "output_names": list(self.output_names),
+            "game": self.game,
+        }
+        arrays = {n: getattr(self, n) for n in REQUIRED + OPTIONAL if getattr(self, n) is not None}
+        text = json.dumps(names, sort_keys=True, ensure_ascii=False).encode()
+        temporary = path.with_name(path.name + ".tmp")
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, metadata=np.frombuffer(text, np.uint8), **arrays)
+        temporary.replace(path)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Explanation:
+        """Read what `save` wrote; a damaged or foreign file is an error that names it."""
+        path = Path(path)
+        if not path.is_file():
+            raise NotFoundError(f"No explanation at {path}: give the .npz file that Explanation.save wrote.")
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+            metadata = json.loads(arrays.pop("metadata").tobytes().decode())
+            if metadata.pop("format") != FORMAT:
+                raise ValueError("another format")
+            for name in ("feature_names", "output_names"):
+                metadata[name] = tuple(metadata[name])
+            return cls(**arrays, **metadata)
+        except (ValueError, KeyError, TypeError, OSError, EOFError, AttributeError) as error:
+            raise FileFormatError(
+                f"{path} is not an explanation written by this version, or it is damaged ({error}). "
+                "Write it again with Explanation.save."
+            ) from error
+        except Exception as error:  # zipfile and zlib have errors of their own
+            if type(error).__module__ in ("zipfile", "zlib"):
+                raise FileFormatError(f"{path} is damaged ({error}). Write it again with Explanation.save.") from error
+            raise

@@ -1,0 +1,267 @@
+"""Other libraries' kernel models, read as expansions f(x) = offset + sum_j k(x, c_j) coefficients_j.
+
+scikit-learn's SVR, SVC, KernelRidge and Gaussian processes, alone or at the end of a Pipeline of scalers, and
+GPyTorch's exact GPs. Models are recognised by the names of their classes: none of those libraries is imported. What
+has no product kernel is refused, for its Shapley values are not exact in reasonable time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rsa2c.errors import ConfigError, DataError
+from rsa2c.kernels import RBF, Laplace, ProductKernel, kernel_from_name
+
+Array = NDArray[np.float64]
+Transform = Callable[[Array], Array]
+REMEDY = "Fit it with an RBF kernel, or use one of shap's sampling explainers."
+
+
+def _unchanged(x: Array) -> Array:
+    return x
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """A kernel expansion of another library's model; `normaliser` maps the user's units to the kernel's."""
+
+    kernel: ProductKernel
+    centres: Array
+    coefficients: Array
+    offset: Array
+    output_names: tuple[str, ...]
+    normaliser: Transform = _unchanged
+
+    def __call__(self, x: ArrayLike) -> Array:
+        z = self.normaliser(np.asarray(x, dtype=np.float64))
+        return np.asarray(self.kernel(z, self.centres) @ self.coefficients + self.offset)
+
+
+def expansions(model: Any, kernel: str = "rbf") -> list[Expansion]:
+    """The model as expansions, one for each kernel it has: together they hold its outputs in order.
+
+    A tuple (centres, coefficients, length scales) is an expansion with the product kernel called `kernel`.
+    """
+    if isinstance(model, tuple):
+        return [_raw(model, kernel)]
+    if all(hasattr(model, name) for name in ("kernel", "centres", "coefficients", "normaliser", "output_names")):
+        return [model]
+    family = {base.__name__: base.__module__.split(".")[0] for base in type(model).__mro__}
+    if "Pipeline" in family:
+        return _pipeline(model)
+    for name, read in READERS.items():
+        if family.get(name) in ("sklearn", "gpytorch"):
+            return read(model)
+    raise ConfigError(
+        f"KernelExplainer reads {', '.join(READERS)} and Pipelines of a scaler and one of them, "
+        f"RKHSFunction, or (centres, coefficients, length_scales); got {type(model).__name__}. {REMEDY}"
+    )
+
+
+def _raw(parts: tuple[Any, ...], kernel: str) -> Expansion:
+    if len(parts) != 3:
+        raise DataError(f"a raw model is (centres, coefficients, length_scales), got {len(parts)} parts.")
+    centres, coefficients, scales = (np.asarray(part, dtype=np.float64) for part in parts)
+    coefficients = coefficients.reshape(len(coefficients), -1)
+    if centres.ndim != 2 or len(coefficients) != len(centres) or scales.shape not in ((), (centres.shape[1],)):
+        raise DataError(
+            "a raw model needs centres (q, d), coefficients (q,) or (q, m) and one or d length scales; "
+            f"got shapes {centres.shape}, {coefficients.shape} and {scales.shape}."
+        )
+    if not all(np.all(np.isfinite(part)) for part in (centres, coefficients, scales)):
+        raise DataError("a raw model must be finite, got NaN or infinity among centres, coefficients or length scales.")
+    weights = np.broadcast_to(1.0 / scales**2, centres.shape[1:])
+    m = coefficients.shape[1]
+    return Expansion(kernel_from_name(kernel, 1.0, weights), centres, coefficients, np.zeros(m), _numbered(m))
+
+
+def _pipeline(model: Any) -> list[Expansion]:
+    """Scalers that act feature by feature leave the game as it is: they become the normaliser."""
+    *steps, (_, last) = model.steps
+    transforms = []
+    for name, step in steps:
+        if step is None or step == "passthrough":
+            continue
+        if type(step).__name__ not in ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"):
+            raise ConfigError(
+                f"pipeline step {name!r} ({type(step).__name__}) mixes or drops features, so values would not belong to "
+                "the features of X. Use StandardScaler or MinMaxScaler, or explain the last step alone on transformed data."
+            )
+        transforms.append(step.transform)
+
+    def normaliser(x: Array) -> Array:
+        for transform in transforms:
+            x = transform(x)
+        return np.asarray(x, dtype=np.float64)
+
+    return [replace(expansion, normaliser=normaliser) for expansion in expansions(last)]
+
+
+def _support_vectors(model: Any) -> list[Expansion]:
+    """SVR, NuSVR, OneClassSVM, SVC and NuSVC (decision functions, one against one for more than two classes)."""
+    _fitted(model, "support_vectors_")
+    _named_kernel(model, model.kernel, ("rbf",))
+    vectors = model.support_vectors_
+    vectors = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, dtype=np.float64)
+    dual = model.dual_coef_
+    dual = np.asarray(dual.toarray() if hasattr(dual, "toarray") else dual)
+    kernel = RBF(1.0, np.full(vectors.shape[1], 2.0 * model._gamma))
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return [Expansion(kernel, vectors, dual.T.copy(), np.array(model.intercept_), ("prediction",))]
+    if len(classes) == 2:
+        return [Expansion(kernel, vectors, dual.T.copy(), np.array(model.intercept_), (f"decision {classes[1]}",))]
+    # Row r of dual_coef_ holds, for a vector of class c, its coefficient against the r-th of the other classes.
+    owner = np.repeat(np.arange(len(classes)), model.n_support_)
+    columns, names = [], []
+    for i in range(len(classes)):
+        for j in range(i + 1, len(classes)):
+            columns.append(np.where(owner == i, dual[j - 1], np.where(owner == j, dual[i], 0.0)))
+            names.append(f"{classes[i]} against {classes[j]}")
+    return [Expansion(kernel, vectors, np.column_stack(columns), np.array(model.intercept_), tuple(names))]
+
+
+def _kernel_ridge(model: Any) -> list[Expansion]:
+    _fitted(model, "dual_coef_")
+    name = _named_kernel(model, model.kernel, ("rbf", "laplacian"))
+    centres = np.asarray(model.X_fit_, dtype=np.float64)
+    d = centres.shape[1]
+    gamma = 1.0 / d if model.gamma is None else model.gamma
+    kernel = RBF(1.0, np.full(d, 2.0 * gamma)) if name == "rbf" else Laplace(1.0, np.full(d, float(gamma) ** 2))
+    coefficients = np.asarray(model.dual_coef_).reshape(len(centres), -1)
+    m = coefficients.shape[1]
+    return [Expansion(kernel, centres, coefficients, np.zeros(m), _numbered(m))]
+
+
+def _process_regressor(model: Any) -> list[Expansion]:
+    """Posterior mean, in the units of y."""
+    _fitted(model, "alpha_")
+    centres = np.asarray(model.X_train_, dtype=np.float64)
+    amplitude, constant, kernel = _covariance(model.kernel_, centres.shape[1])
+    alpha = np.asarray(model.alpha_).reshape(len(centres), -1)
+    spread = np.broadcast_to(model._y_train_std, alpha.shape[1:])
+    offset = np.broadcast_to(model._y_train_mean, alpha.shape[1:]) + constant * alpha.sum(axis=0) * spread
+    return [Expansion(kernel, centres, amplitude * alpha * spread, offset, _numbered(alpha.shape[1]))]
+
+
+def _process_classifier(model: Any) -> list[Expansion]:
+    """Latent means: one for two classes, else one a class or a pair of classes, each with a kernel of its own."""
+    _fitted(model, "base_estimator_")
+    base, classes = model.base_estimator_, model.classes_
+    if len(classes) == 2:
+        machines, names = [base], [f"latent {classes[1]}"]
+    else:
+        machines = list(base.estimators_)
+        names = [f"latent {c}" for c in classes]
+        if model.multi_class == "one_vs_one":
+            names = [f"{classes[j]} against {classes[i]}" for i in range(len(classes)) for j in range(i + 1, len(classes))]
+    result = []
+    for machine, name in zip(machines, names, strict=True):
+        centres = np.asarray(machine.X_train_, dtype=np.float64)
+        amplitude, constant, kernel = _covariance(machine.kernel_, centres.shape[1])
+        slope = np.asarray(machine.y_train_ - machine.pi_)[:, None]
+        result.append(Expansion(kernel, centres, amplitude * slope, constant * slope.sum(axis=0), (name,)))
+    return result
+
+
+def _exact_gp(model: Any) -> list[Expansion]:
+    """GPyTorch: constant or zero mean and an RBF kernel, scaled or not; posterior mean by one solve."""
+
+    def numbers(tensor: Any) -> Array:
+        return np.asarray(tensor.detach().cpu().double().numpy())
+
+    covariance, amplitude = model.covar_module, 1.0
+    if type(covariance).__name__ == "ScaleKernel":
+        amplitude, covariance = float(numbers(covariance.outputscale)), covariance.base_kernel
+    if type(covariance).__name__ != "RBFKernel":
+        raise ConfigError(f"KernelExplainer needs an RBFKernel, got {type(covariance).__name__}. {REMEDY}")
+    mean = type(model.mean_module).__name__
+    if mean not in ("ConstantMean", "ZeroMean"):
+        raise ConfigError(f"KernelExplainer needs a ConstantMean or ZeroMean, got {mean}: detrend the targets first.")
+    offset = float(numbers(model.mean_module.constant)) if mean == "ConstantMean" else 0.0
+    centres = numbers(model.train_inputs[0])
+    scales = np.broadcast_to(numbers(covariance.lengthscale).ravel(), centres.shape[1:])
+    kernel = RBF(1.0, 1.0 / scales**2)
+    gram = amplitude * kernel(centres, centres)
+    gram[np.diag_indices_from(gram)] += float(numbers(model.likelihood.noise).ravel()[0])
+    alpha = np.linalg.solve(gram, numbers(model.train_targets) - offset)
+    return [Expansion(kernel, centres, amplitude * alpha[:, None], np.array([offset]), ("prediction",))]
+
+
+READERS: dict[str, Callable[[Any], list[Expansion]]] = {
+    "SVR": _support_vectors,
+    "NuSVR": _support_vectors,
+    "SVC": _support_vectors,
+    "NuSVC": _support_vectors,
+    "OneClassSVM": _support_vectors,
+    "KernelRidge": _kernel_ridge,
+    "GaussianProcessRegressor": _process_regressor,
+    "GaussianProcessClassifier": _process_classifier,
+    "ExactGP": _exact_gp,
+}
+
+
+def _covariance(tree: Any, d: int) -> tuple[float, float, RBF]:
+    """A scikit-learn covariance as amplitude * RBF + constant; white noise is zero between different points."""
+    amplitude, constant, kernel = 0.0, 0.0, None
+    for term in _terms(tree):
+        factor, precision, white = 1.0, np.zeros(d), False
+        for part in _leaves(term):
+            name = type(part).__name__
+            if name == "ConstantKernel":
+                factor *= part.constant_value
+            elif name == "WhiteKernel":
+                white = True
+            elif name == "RBF" or (name == "Matern" and np.isinf(part.nu)):
+                precision = precision + 1.0 / np.broadcast_to(part.length_scale, (d,)) ** 2
+            else:
+                raise ConfigError(f"the covariance {tree} contains {name}, which has no product form. {REMEDY}")
+        if white:
+            continue
+        if not precision.any():
+            constant += factor
+        elif kernel is not None:
+            raise ConfigError(f"the covariance {tree} is a sum of kernels, which has no product form. {REMEDY}")
+        else:
+            amplitude, kernel = factor, RBF(1.0, precision)
+    if kernel is None:
+        raise ConfigError(f"the covariance {tree} has no RBF part, so nothing depends on the features.")
+    return amplitude, constant, kernel
+
+
+def _terms(tree: Any) -> list[Any]:
+    """The summands of a covariance, with sums inside products multiplied out."""
+    name = type(tree).__name__
+    if name == "Sum":
+        return _terms(tree.k1) + _terms(tree.k2)
+    if name == "Product":
+        return [[*_leaves(u), *_leaves(v)] for u in _terms(tree.k1) for v in _terms(tree.k2)]
+    return [tree]
+
+
+def _leaves(term: Any) -> list[Any]:
+    return term if isinstance(term, list) else [term]
+
+
+def _named_kernel(model: Any, kernel: Any, known: tuple[str, ...]) -> str:
+    if kernel not in known:
+        name = kernel if isinstance(kernel, str) else "a function or an object"
+        raise ConfigError(
+            f"{type(model).__name__} has the kernel {name!r}; exact values need a product kernel: "
+            f"{' or '.join(map(repr, known))}. {REMEDY}"
+        )
+    return str(kernel)
+
+
+def _fitted(model: Any, attribute: str) -> None:
+    if not hasattr(model, attribute):
+        raise DataError(f"{type(model).__name__} is not fitted yet: call fit before explaining it.")
+
+
+def _numbered(m: int) -> tuple[str, ...]:
+    return ("prediction",) if m == 1 else tuple(f"prediction {i}" for i in range(m))

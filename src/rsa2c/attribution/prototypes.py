@@ -1,0 +1,81 @@
+"""Which remembered states carried a decision: f(s) = offset + sum_j k(s, s_j) c_j, term by term."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rsa2c.attribution.explaining import checked
+from rsa2c.errors import DataError
+
+if TYPE_CHECKING:
+    from rsa2c.rkhs import RKHSFunction
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prototypes:
+    """The k remembered states with the largest shares of f(s), largest first, and what is left to the others.
+
+    shares (k, m) are signed and in the units of f; shares, `others` (m,) and `offset` (m,) add up to `value` (m,).
+    states (k, d) are raw observations, similarity (k,) is the kernel between state and prototype, numbers (k,) are
+    their places in the dictionary.
+    """
+
+    numbers: NDArray[np.intp]
+    states: Array
+    similarity: Array
+    shares: Array
+    others: Array
+    offset: Array
+    value: Array
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __str__(self) -> str:
+        lines = [f"{'state':>8} {'similar':>8}  " + "  ".join(f"{name:>10}" for name in self.output_names)]
+        for number, similar, shares in zip(self.numbers, self.similarity, self.shares, strict=True):
+            lines.append(f"{'#' + str(number):>8} {similar:8.3f}  " + "  ".join(f"{s:+10.3f}" for s in shares))
+        for name, row in (("others", self.others), ("offset", self.offset), ("sum", self.value)):
+            lines.append(f"{name:>8} {'':8}  " + "  ".join(f"{s:+10.3f}" for s in row))
+        return "\n".join(lines)
+
+
+def prototypes(
+    function: RKHSFunction, state: ArrayLike, k: int = 5, feature_names: Sequence[str] | None = None
+) -> Prototypes:
+    """The k remembered states that carry f(state), ranked by the sum over outputs of their absolute shares."""
+    d = function.kernel.dimension
+    if np.ndim(state) != 1:
+        raise DataError(f"prototypes explains one state of shape ({d},), got shape {np.shape(state)}.")
+    if k < 1:
+        raise DataError(f"prototypes needs k of at least 1, got {k}.")
+    names = tuple(f"x{i}" for i in range(d)) if feature_names is None else tuple(feature_names)
+    if len(names) != d:
+        raise DataError(f"feature_names must name all {d} features, got {len(names)} names.")
+    x = function.normaliser(checked("state", state, d))
+    similarity = function.kernel(x, function.centres)[0]
+    shares = similarity[:, None] * function.coefficients
+    order = np.argsort(-np.abs(shares).sum(axis=1), kind="stable")
+    shown, hidden = order[:k], order[k:]
+    others = shares[hidden].sum(axis=0)
+    offset = np.zeros(shares.shape[1]) if function.offset is None else function.offset
+    return Prototypes(
+        numbers=shown,
+        states=function.remembered_states[shown],
+        similarity=similarity[shown],
+        shares=shares[shown],
+        others=others,
+        offset=offset.copy(),
+        value=shares[shown].sum(axis=0) + others + offset,
+        feature_names=names,
+        output_names=tuple(function.output_names),
+    )
