@@ -124,7 +124,7 @@ class Config:
     """Standard deviation of u in the first epoch."""
     sigma_final: float = 0.2
     """Standard deviation of u after `sigma_epochs`."""
-    sigma_epochs: int = 60
+    sigma_epochs: int = 150
     """Epochs over which the standard deviation anneals."""
     metric: Literal["fisher", "rkhs", "euclidean"] = "fisher"
     """Metric of the actor's step: natural gradient, RKHS gradient, or plain gradient on coefficients."""
@@ -150,9 +150,9 @@ class Config:
     """What is attributed for the weights."""
     attribution_critic: Literal["shadow", "value"] = "shadow"
     """Attribute a separate unweighted regression with shadow features, or the Value Critic itself."""
-    attribution_every: int = 1
+    attribution_every: int = 10
     """Epochs between attributions."""
-    attribution_warmup: int = 6
+    attribution_warmup: int = 2
     """Attributions taken before weights are first set."""
     attribution_states: int = 64
     """States explained each time."""
@@ -172,7 +172,7 @@ class Config:
     """Permuted columns that give the null level."""
     null_factor: float = 2.0
     """Multiples of the null level taken off each feature's importance."""
-    moment_decay: float = 0.97
+    moment_decay: float = 0.9
     """Decay of the moving average of importances."""
     phi_statistic: Literal["squared", "absolute", "signed"] = "squared"
     """Mean over states that measures a feature's importance."""
@@ -180,7 +180,7 @@ class Config:
     """Exact Shapley values, or one sampled permutation as the paper's released code."""
     weight_rule: Literal["null", "ratio"] = "null"
     """Importance above the shadows' null, or the released code's length-scale ratios."""
-    weight_floor: float = 0.1
+    weight_floor: float = 0.3
     """Share kappa_0 of equal weights mixed in (rule null); floor of phi (rule ratio)."""
     weight_power: float = 0.5
     """Weights follow importance to this power (rule null): 1 in proportion, 0 all features above the null alike."""
@@ -210,7 +210,7 @@ class Config:
     """Epochs between evaluations of a run folder's training."""
     evaluation_episodes: int = 20
     """Fixed-seed episodes of those evaluations."""
-    precision: Literal["float32", "float64"] = "float64"
+    precision: Literal["float32", "float64"] = "float32"
     """Of batch features and their Gram products; factorisations are always float64."""
     threads: int = 1
     """Threads of BLAS and numba; equal threads and seed give equal bytes."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rsa2c.config import Config
 from rsa2c.errors import ConfigError
 
-SMALL_BATCH, LARGE_BATCH = 4800, 16000
+SMALL_BATCH, LARGE_BATCH = 4800, 8000
 
 
 @dataclass(frozen=True)

@@ -4,5 +4,14 @@ from rsa2c.attribution.explainer import KernelExplainer
 from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.explanation import Explanation
 from rsa2c.attribution.prototypes import Prototypes, prototypes
+from rsa2c.attribution.surrogate import PolicyExplanation, explain_policy
 
-__all__ = ["Explanation", "KernelExplainer", "Prototypes", "explain", "prototypes"]
+__all__ = [
+    "Explanation",
+    "KernelExplainer",
+    "PolicyExplanation",
+    "Prototypes",
+    "explain",
+    "explain_policy",
+    "prototypes",
+]

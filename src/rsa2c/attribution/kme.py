@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.attribution.games import add_interactions, add_values
+from rsa2c.attribution.games import PACK, add_interactions, add_values
 from rsa2c.attribution.progress import Progress, silent
 from rsa2c.attribution.simd import LANES
 
@@ -97,7 +97,7 @@ def choose_nodes(
     tolerance: float,
     players: Players | None = None,
 ) -> tuple[int, float]:
-    """The fewest nodes whose values agree with those of two more nodes, and the largest difference seen.
+    """The fewest nodes, in fours, whose values agree with those of two more nodes, and the largest difference seen.
 
     Differences are relative to the largest absolute value of each output. A thinned game (few centres and background
     states) proposes a number; the whole game at a few states, the one farthest from the background among them,
@@ -107,18 +107,16 @@ def choose_nodes(
     distance = np.square((x - background.mean(axis=0)) * kernel.scales).sum(axis=1)
     sample = x[np.unique([int(distance.argmax()), *_spread(len(x), CHECKED_STATES - 1)])]
     some, few = _spread(len(centres), CHOICE_CENTRES), _spread(len(background), CHOICE_BACKGROUND)
-    nodes = 2
+    nodes, error = PACK, 0.0
     for b, c, w in ((background[few], centres[some], coefficients[some]), (background, centres, coefficients)):
-        fine = None
         while nodes < most:
-            coarse = shapley_product(sample, b, c, w, kernel, nodes, players) if fine is None else fine
-            fine = shapley_product(sample, b, c, w, kernel, nodes + 2, players)
+            coarse, fine = (shapley_product(sample, b, c, w, kernel, n, players) for n in (nodes, nodes + 2))
             difference = np.abs(fine - coarse).max(axis=(0, 1))
             scale = np.abs(fine).max(axis=(0, 1))
             if np.all(difference <= tolerance * scale):
                 error = float((difference[scale > 0] / scale[scale > 0]).max(initial=0.0))
                 break
-            nodes += 2
+            nodes += PACK
     return (nodes, error) if nodes < most else (most, 0.0)
 
 

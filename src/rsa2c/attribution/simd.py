@@ -4,7 +4,7 @@ The compiler's own vectoriser turns the short loops of the product game into sca
 each line of the game is an instruction or two: LLVM splits the vector into what the machine has.
 
     load(array, position), store(array, position, v)    consecutive entries of a flat, contiguous array
-    fill(number), multiply(u, v), multiply_add(u, v, w) = u v + w, total(v), largest(v)
+    fill(number), add(u, v), subtract(u, v), multiply(u, v), multiply_add(u, v, w) = u v + w, total(v), largest(v)
 """
 
 from __future__ import annotations
@@ -73,6 +73,18 @@ def fill(typing: Any, number: Any) -> Any:
         return builder.shuffle_vector(single, ir.Constant(VECTOR, ir.Undefined), zeros)
 
     return lanes(types.float64), generate
+
+
+@intrinsic
+def add(typing: Any, u: Any, v: Any) -> Any:
+    """u + v, lane by lane."""
+    return lanes(lanes, lanes), lambda context, builder, signature, arguments: builder.fadd(*arguments)
+
+
+@intrinsic
+def subtract(typing: Any, u: Any, v: Any) -> Any:
+    """u - v, lane by lane."""
+    return lanes(lanes, lanes), lambda context, builder, signature, arguments: builder.fsub(*arguments)
 
 
 @intrinsic
