@@ -47,8 +47,7 @@ def main() -> None:
     result = rsa2c.evaluate(agent, arguments.environment, episodes=arguments.episodes, seed=0)
     curve = np.load(run.evaluations_path)
     means = curve["results"].mean(axis=1)
-    with open(run.metrics_path, newline="") as file:
-        seconds = sum(float(row["time/epoch_seconds"]) for row in csv.DictReader(file))
+    seconds = float(run.read_metrics()[-1]["seconds"])
     weights = agent.kernel_weights
     row = [
         arguments.environment, arguments.algorithm, arguments.seed, agent.num_timesteps, arguments.episodes,
