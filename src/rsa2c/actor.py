@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from rsa2c.critics import AdvantageFit
 from rsa2c.errors import EnvError
+from rsa2c.linalg import solve_positive
 from rsa2c.rkhs import RKHSFunction
 from rsa2c.rollout import Act
 
@@ -88,7 +88,7 @@ def step_direction(fit: AdvantageFit, gram: NDArray, metric: str) -> NDArray[np.
     if metric == "fisher":
         return fit.weights
     if metric == "rkhs":
-        return cho_solve(cho_factor(gram + 1e-8 * np.eye(len(gram))), fit.gradient)
+        return solve_positive(gram + 1e-8 * np.eye(len(gram)), fit.gradient, "the RKHS gradient", "Raise admission_threshold")
     return fit.gradient
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
+from scipy.linalg import lu_factor, lu_solve
 
 from rsa2c.errors import DataError
+from rsa2c.linalg import second_moment, solve_positive
 from rsa2c.rollout import Batch, discounted_returns
 
 
@@ -133,18 +134,17 @@ def fit_advantage(
     w_A = (G kron Sigma^-1 + ridge K_DD kron I)^-1 vec(g): the feature Gram enters by its expectation over
     actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance.
     """
-    second_moment = (phi.T @ phi).astype(np.float64) / len(phi)
+    moment = second_moment(phi)
     variances, basis = np.linalg.eigh(covariance)
     scores = (noise @ basis) / variances
     rotated = (phi.T @ (scores * advantages[:, None]).astype(phi.dtype)).astype(np.float64) / len(phi)
     solution = np.empty_like(rotated)
     for variance in np.unique(variances):
         columns = variances == variance
-        metric = second_moment / variance + ridge * gram
-        metric[np.diag_indices_from(metric)] += 1e-9
-        solution[:, columns] = cho_solve(cho_factor(metric), rotated[:, columns])
-    _require_finite(solution, "the advantage fit", "raise advantage_ridge")
-    return AdvantageFit(second_moment, rotated @ basis.T, solution @ basis.T)
+        solution[:, columns] = solve_positive(
+            moment / variance + ridge * gram, rotated[:, columns], "the advantage fit", "Raise advantage_ridge"
+        )
+    return AdvantageFit(moment, rotated @ basis.T, solution @ basis.T)
 
 
 def _require_finite(array: NDArray, name: str, remedy: str) -> None:

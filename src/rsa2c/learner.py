@@ -30,6 +30,7 @@ from rsa2c.dictionary import Dictionary, cheapest_removals
 from rsa2c.envs import EnvLike, action_names, env_id, episode_limit, feature_names, make_env, make_single
 from rsa2c.errors import ConfigError, DataError, EnvError
 from rsa2c.kernels import kernel_from_name
+from rsa2c.linalg import second_moment
 from rsa2c.rkhs import Normaliser, RKHSFunction
 from rsa2c.rollout import Batch, advantages, collect, discounted_returns
 
@@ -38,7 +39,10 @@ COLLECT, ADMIT, ATTRIBUTE, WARMUP = range(4)
 BACKGROUND_STATES = 256
 HELD_OUT = 0.2
 """Share of the batch on which the KL of a change of weights is measured."""
-REPROJECTION_STATES = 8000
+REPROJECTION_STATES = 8
+"""Batch states a re-projection is fitted to, as a multiple of the dictionary's capacity."""
+TRUST_REGION_TRIALS = 6
+"""Shares of a change of weights tried before it is put off."""
 
 
 class RSA2C:
@@ -279,8 +283,8 @@ class RSA2C:
         if self.config.replacement == "largest-error":
             positions = np.argsort(-dictionary.errors, kind="stable")[:excess]
         else:
-            phi = dictionary.kernel(candidates, dictionary.centres)
-            positions = cheapest_removals(dictionary, function.coefficients, excess, phi.T @ phi / len(phi))
+            moment = second_moment(dictionary.kernel(candidates, dictionary.centres))
+            positions = cheapest_removals(dictionary, function.coefficients, excess, moment)
         pruned = function.prune(positions)
         return pruned.grow(pruned.dictionary.grown(candidates, threshold, excess))
 
@@ -348,19 +352,21 @@ class RSA2C:
         old = mean.kernel.weights
         if np.array_equal(weights, old):
             return
-        rng = self._rng(ATTRIBUTE, 1)
-        states = _thinned(batch.states, REPROJECTION_STATES, rng).astype(np.float64)
+        count = REPROJECTION_STATES * self.sizes.capacity
+        states = _thinned(batch.states, count, self._rng(ATTRIBUTE, 1)).astype(np.float64)
         cut = int(len(states) * HELD_OUT)
         held_out, fitted = states[:cut], states[cut:]
         before = mean.at(held_out)
-        for shrink in 0.5 ** np.arange(8):
-            proposal = self._on_new_metric(mean, old + shrink * (weights - old), fitted)
+        share = 1.0
+        for _ in range(TRUST_REGION_TRIALS):
+            proposal = self._on_new_metric(mean, old + share * (weights - old), fitted)
             kl = float(np.mean(np.sum((proposal.at(held_out) - before) ** 2, axis=1))) / (2 * self.policy.sigma**2)
             if kl <= config.trust_region:
-                self.policy = replace(self.policy, mean=proposal)
                 break
+            share *= np.clip(0.9 * np.sqrt(config.trust_region / kl), 0.1, 0.7)  # KL grows about as share squared
         else:
             return
+        self.policy = replace(self.policy, mean=proposal)
         if config.value_kernel == "guided" and config.baseline == "value":
             self._value = self._on_new_metric(self._value, proposal.kernel.weights, fitted)
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from rsa2c.dictionary import Dictionary, removed
 from rsa2c.errors import DataError
 from rsa2c.kernels import ProductKernel
+from rsa2c.linalg import second_moment, solve_positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +137,8 @@ class RKHSFunction:
         x = np.asarray(x, dtype=np.float64)
         features = dictionary.kernel(x, dictionary.centres)
         error = self.kernel(x, self.centres) @ self.coefficients - features @ coefficients
-        metric = features.T @ features / len(x) + ridge * dictionary.gram
-        metric[np.diag_indices_from(metric)] += 1e-12 * len(metric)
-        correction = cho_solve(cho_factor(metric), features.T @ error / len(x))
+        metric = second_moment(features) + ridge * dictionary.gram
+        correction = solve_positive(metric, features.T @ error / len(x), "the re-projection", "Raise its ridge")
         return replace(self, dictionary=dictionary, coefficients=coefficients + correction)
 
     def _checked(self, states: ArrayLike) -> tuple[NDArray[np.float64], bool]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from rsa2c.attribution.cme import cme_values
 from rsa2c.attribution.kme import shapley_product
@@ -24,9 +23,12 @@ from rsa2c.attribution.sampled import permutation_values
 from rsa2c.config import Config
 from rsa2c.dictionary import Dictionary
 from rsa2c.kernels import kernel_from_name
+from rsa2c.linalg import second_moment, solve_positive
 from rsa2c.rkhs import RKHSFunction
 
 
+CANDIDATES = 10
+"""States among which each centre of the attribution critic is chosen."""
 STATISTICS: dict[str, Callable[[NDArray], Any]] = {"squared": np.square, "absolute": np.abs, "signed": np.asarray}
 
 
@@ -116,7 +118,8 @@ def shadow_critic(states: NDArray, targets: list[NDArray], config: Config, rng: 
     x = np.column_stack([states[rows], *shadows])
     width = x.shape[1]
     kernel = kernel_from_name(config.kernel, config.attribution_length_scale * np.sqrt(width), np.ones(width))
-    candidates = x[rng.choice(len(x), min(len(x), 3000), replace=False)].astype(np.float64)
+    count = min(len(x), CANDIDATES * config.attribution_centres)
+    candidates = x[rng.choice(len(x), count, replace=False)].astype(np.float64)
     dictionary = Dictionary.empty(kernel).grown(candidates, 1e-2, config.attribution_centres)
 
     standardised = [target[rows] - target[rows].mean(axis=0) for target in targets]
@@ -125,10 +128,10 @@ def shadow_critic(states: NDArray, targets: list[NDArray], config: Config, rng: 
     sources = [slice(a, b) for a, b in pairwise(ends)]
 
     phi = dictionary.features(x.dtype)(x)
-    metric = (phi.T @ phi).astype(np.float64) / len(x) + config.attribution_ridge * dictionary.gram
-    metric[np.diag_indices_from(metric)] += 1e-9
+    metric = second_moment(phi) + config.attribution_ridge * dictionary.gram
     right = (phi.T @ np.column_stack(standardised).astype(phi.dtype)).astype(np.float64) / len(x)
-    return Explained(x, dictionary, cho_solve(cho_factor(metric), right), sources)
+    coefficients = solve_positive(metric, right, "the attribution critic", "Raise attribution_ridge")
+    return Explained(x, dictionary, coefficients, sources)
 
 
 def measure(explained: Explained, d: int, config: Config, rng: np.random.Generator) -> tuple[NDArray, NDArray, NDArray]:
