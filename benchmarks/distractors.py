@@ -21,6 +21,7 @@ from _provenance import RESULTS, write
 from rsa2c.store import provenance
 
 ENV = "Pendulum-v1"
+COMMIT = provenance()["commit"]
 STUDY = [
     *(("rsa2c-kme", 10, seed) for seed in range(10)),
     *(("rsa2c-kme", 30, seed) for seed in range(5)),
@@ -48,7 +49,7 @@ def run(job: tuple[str, int, int]) -> list[object]:
     reached = next((at for at, mean in evaluations if mean >= -200), "")
     return [
         algorithm, distractors, seed, agent.num_timesteps, reached, f"{np.mean(means[-10:]):.1f}", f"{max(means):.1f}",
-        f"{time.perf_counter() - began:.0f}", provenance()["commit"],
+        f"{time.perf_counter() - began:.0f}", COMMIT,
     ]  # fmt: skip
 
 

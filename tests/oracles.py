@@ -99,7 +99,8 @@ def observational_game(
             "marginal": 1 / n + p - p.mean(),
             "paper": p,
         }[embedding]
-        return np.asarray((gram(seen, state[None], centres)[0] * (omega @ gram(rest, background, centres))) @ coefficients)
+        unseen = omega @ gram(rest, background, centres)
+        return np.asarray((gram(seen, state[None], centres)[0] * unseen) @ coefficients)
 
     return value
 

@@ -134,6 +134,18 @@ def test_the_chosen_nodes_keep_the_tolerance_everywhere(d, length):
     assert counts[-1] < exact_nodes(d)
 
 
+@pytest.mark.parametrize("d", [105, 400, 1500])
+def test_hundreds_of_features_stay_within_float64(d):
+    rng = np.random.default_rng(0)
+    kernel = kernel_from_name("rbf", 0.8 * np.sqrt(d), np.ones(d))
+    x, background, centres = (rng.normal(size=(count, d)) for count in (2, 5, 4))
+    exact = shapley_product(x, background, centres, np.ones((4, 1)), kernel, exact_nodes(d))
+    few = shapley_product(x, background, centres, np.ones((4, 1)), kernel, 12)
+    np.testing.assert_allclose(few, exact, atol=1e-12 * np.abs(exact).max())
+    change = kernel(x, centres).sum(axis=1) - kernel(background, centres).sum(axis=1).mean()
+    np.testing.assert_allclose(exact.sum(axis=1)[:, 0], change, rtol=1e-10)
+
+
 def test_few_features_need_no_check():
     parts = problem(1, d=4)
     assert choose_nodes(*parts, 1e-9) == (2, 0.0)

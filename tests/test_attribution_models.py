@@ -156,7 +156,7 @@ def test_unfitted_models_and_bad_tuples_are_refused():
     x = np.ones((5, 2))
     with pytest.raises(DataError, match="not fitted"):
         KernelExplainer(SVR(), x)
-    with pytest.raises(DataError, match="3 parts|got 2 parts"):
+    with pytest.raises(DataError, match="got 2 parts"):
         KernelExplainer((x, x), x)
     with pytest.raises(DataError, match=r"shapes \(5, 2\)"):
         KernelExplainer((x, np.ones(4), 1.0), x)

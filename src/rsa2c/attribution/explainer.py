@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rsa2c.attribution.explaining import checked, explain
+from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.explanation import Explanation
+from rsa2c.attribution.inputs import checked
 from rsa2c.attribution.models import expansions
 from rsa2c.errors import DataError
 

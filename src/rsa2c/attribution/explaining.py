@@ -7,7 +7,7 @@ game among raw features is the game among normalised ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numba
@@ -17,15 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from rsa2c.attribution.cme import DEFAULT_PERMUTATIONS, ENUMERATE, choose_ridge, cme_interactions, cme_values
 from rsa2c.attribution.embedding import APPROXIMATIONS, EMBEDDINGS
 from rsa2c.attribution.explanation import Explanation
+from rsa2c.attribution.inputs import Groups, checked, named_features, named_players, one_of, picked_outputs, positive
 from rsa2c.attribution.kme import choose_nodes, exact_nodes, interaction_product, shapley_product
 from rsa2c.attribution.progress import reporter
-from rsa2c.errors import ConfigError, DataError, did_you_mean
+from rsa2c.errors import ConfigError
 
 if TYPE_CHECKING:
     from rsa2c.kernels import ProductKernel
 
 Array = NDArray[np.float64]
-Groups = Mapping[str, Sequence[str | int]]
 METHODS = ("kme", "cme")
 DEFAULT_TOLERANCE = 1e-9
 STATE_BYTES = 60_000_000
@@ -75,21 +75,22 @@ def explain(
     value, 1e-9 unless given), or are a number, or `"exact"` for ceil(d/2).
 
     `method="cme"`, observational: enumerated up to ten players, above that sampled with standard errors by
-    `permutations` orders, or until `tolerance` is reached, drawn from `rng` (seeded with 0 unless given); `embedding`, `ridge` (a number, or
-    `"auto"` to choose it by held-out error), `approximation` and `rank` as in `embedding.py`.
+    `permutations` orders, or until `tolerance` is reached, drawn from `rng` (seeded with 0 unless given);
+    `embedding`, `ridge` (a number, or `"auto"` to choose it by held-out error), `approximation` and `rank` as
+    in `embedding.py`.
 
     `groups` maps names to features that join coalitions together, one player each; features in no group stay players
     of their own. `progress` shows a line with the time left; None shows it for long jobs at a terminal.
     """
-    _one_of("method", method, METHODS)
-    _one_of("embedding", embedding, EMBEDDINGS)
+    one_of("method", method, METHODS)
+    one_of("embedding", embedding, EMBEDDINGS)
     if approximation is not None:
-        _one_of("approximation", approximation, APPROXIMATIONS)
+        one_of("approximation", approximation, APPROXIMATIONS)
     d = function.kernel.dimension
     states, background = checked("states", states, d), checked("background", background, d)
-    names = _feature_names(feature_names, d)
-    players, player_names = _players(groups, names)
-    picked = _outputs(outputs, function.output_names)
+    names = named_features(feature_names, d)
+    players, player_names = named_players(groups, names)
+    picked = picked_outputs(outputs, function.output_names)
     rng = np.random.default_rng(0) if rng is None else rng
     x, b = function.normaliser(states), function.normaliser(background)
     coefficients = np.ascontiguousarray(function.coefficients[:, picked])
@@ -134,7 +135,7 @@ def _kme(
     most, error, word = exact_nodes(d), 0.0, "exact"
     if nodes is None:
         tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
-        _positive("tolerance", tolerance)
+        positive("tolerance", tolerance)
         count, error = choose_nodes(*parts, tolerance, players)
         word = "exact" if count == most else f"exact to {tolerance:.0e} (two more nodes change {error:.0e})"
     elif nodes == "exact":
@@ -173,17 +174,19 @@ def _cme(
 ) -> tuple[Array, Array | None, Array, Array | None, str]:
     x, background, centres, coefficients, kernel = parts
     if permutations is not None and permutations < 4:
-        raise ConfigError(f"permutations must be at least 4, two antithetic pairs, for a standard error; got {permutations}.")
+        raise ConfigError(
+            f"permutations must be at least 4, two antithetic pairs, for a standard error; got {permutations}."
+        )
     if tolerance is not None:
-        _positive("tolerance", tolerance)
+        positive("tolerance", tolerance)
     if settings["rank"] < 1:
         raise ConfigError(f"rank must be at least 1, got {settings['rank']}.")
     if isinstance(ridge, str):
-        _one_of("ridge", ridge, ("auto",))
+        one_of("ridge", ridge, ("auto",))
         chosen = choose_ridge(background, centres, coefficients, kernel, settings["embedding"])
         ridge_word = f"ridge={chosen:g} by held-out error"
     else:
-        _positive("ridge", ridge)
+        positive("ridge", ridge)
         chosen, ridge_word = float(ridge), f"ridge={ridge:g}"
     count = x.shape[1] if players is None else len(players)
     enumerated = permutations is None and count <= ENUMERATE
@@ -217,7 +220,8 @@ def _cme(
     how = "enumerated" if enumerated else "sampled in antithetic pairs of permutations"
     extra = "" if settings["approximation"] is None else f", {settings['approximation']} rank {settings['rank']}"
     game = (
-        f"CME, observational, {settings['embedding']} embedding, {len(background)} background states, {ridge_word}{extra}, {how}"
+        f"CME, observational, {settings['embedding']} embedding, {len(background)} background states, "
+        f"{ridge_word}{extra}, {how}"
     )
     return values, error, base, np.concatenate(pairs) if pairs else None, game
 
@@ -234,80 +238,3 @@ def _state_blocks(states: int, width: int) -> list[slice]:
     """Slices of states such that a dozen arrays (states, width) stay within `STATE_BYTES`."""
     size = max(1, STATE_BYTES // (12 * 8 * width))
     return [slice(t, min(t + size, states)) for t in range(0, states, size)]
-
-
-def checked(what: str, array: ArrayLike, d: int) -> Array:
-    """Finite float64 states (N, d) with N > 0, or an error that names `what`."""
-    states = np.atleast_2d(np.asarray(array, dtype=np.float64))
-    if states.size == 0:
-        raise DataError(f"{what} must hold at least one state, got an array of shape {np.shape(array)}.")
-    if states.ndim != 2 or states.shape[1] != d:
-        raise DataError(f"{what} must have the shape (N, {d}), one column a feature, got {np.shape(array)}.")
-    bad = np.argwhere(~np.isfinite(states))
-    if len(bad):
-        row, column = bad[0]
-        raise DataError(
-            f"{what} must be finite, got {states[row, column]} in row {row}, feature {column} "
-            f"({len(bad)} such entries). Drop or fill these rows first."
-        )
-    return states
-
-
-def _feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"x{i}" for i in range(d))
-    if len(names) != d:
-        raise DataError(f"feature_names must name all {d} features, got {len(names)} names.")
-    if len(set(names)) != d:
-        repeated = sorted({n for n in names if list(names).count(n) > 1})
-        raise DataError(f"feature_names must differ, got {', '.join(repeated)} more than once.")
-    return tuple(str(name) for name in names)
-
-
-def _players(groups: Groups | None, names: tuple[str, ...]) -> tuple[list[NDArray[np.intp]] | None, tuple[str, ...]]:
-    """Feature numbers of every player and the players' names; None when every feature plays for itself."""
-    if not groups:
-        return None, names
-    players, taken = {}, {}
-    for group, members in groups.items():
-        numbers = [_number("feature", member, names) for member in members]
-        if not numbers:
-            raise DataError(f"group {group!r} must hold at least one feature, got none.")
-        for i in numbers:
-            if i in taken:
-                raise DataError(f"feature {names[i]!r} may be in one group once, got it in {taken[i]!r} and {group!r}.")
-            taken[i] = group
-        players[group] = np.array(numbers)
-    for i, name in enumerate(names):
-        if i not in taken:
-            if name in players:
-                raise DataError(f"group {name!r} has the name of a feature outside it: give the group another name.")
-            players[name] = np.array([i])
-    return list(players.values()), tuple(players)
-
-
-def _outputs(outputs: Sequence[str | int] | None, names: tuple[str, ...]) -> list[int]:
-    if outputs is None:
-        return list(range(len(names)))
-    return [_number("output", output, names) for output in outputs]
-
-
-def _number(kind: str, name: str | int, names: tuple[str, ...]) -> int:
-    if isinstance(name, str):
-        if name not in names:
-            raise DataError(f"unknown {kind} {name!r}; known are {', '.join(names)}.{did_you_mean(name, names)}")
-        return names.index(name)
-    if not 0 <= name < len(names):
-        raise DataError(f"{kind} number {name} does not exist: numbers go from 0 to {len(names) - 1}.")
-    return int(name)
-
-
-def _one_of(what: str, value: Any, known: Sequence[str]) -> None:
-    if value not in known:
-        hint = did_you_mean(value, known) if isinstance(value, str) else ""
-        raise ConfigError(f"{what} must be {' or '.join(map(repr, known))}, got {value!r}.{hint}")
-
-
-def _positive(what: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
-        raise ConfigError(f"{what} must be a positive number, got {value!r}.")

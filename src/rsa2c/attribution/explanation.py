@@ -30,11 +30,12 @@ REQUIRED = ("values", "base_values", "data", "efficiency_residual")
 class Explanation:
     """Shapley values of T states, d features and m outputs.
 
-    values (T, d, m) adds up, over features and with base_values (T, m), to the explained function; efficiency_residual
-    (T, m) says how well: sum_i phi_i - (f(s) - base). data (T, d) are the states in their own units. std_error (T, d, m)
-    is None where values are exact. interactions (T, d, d, m), when asked for, follow shap's convention: symmetric, rows
-    adding up to the values. game says in words which game was played and how precisely. For a game among groups of
-    features, d counts groups and data holds each group's mean over its features.
+    values (T, d, m) adds up, over features and with base_values (T, m), to the explained function;
+    efficiency_residual (T, m) says how well: sum_i phi_i - (f(s) - base). data (T, d) are the states in their
+    own units. std_error (T, d, m) is None where values are exact. interactions (T, d, d, m), when asked for,
+    follow shap's convention: symmetric, rows adding up to the values. game says in words which game was played
+    and how precisely. For a game among groups of features, d counts groups and data holds each group's mean
+    over its features.
     """
 
     values: Array
@@ -70,8 +71,9 @@ class Explanation:
     def __getitem__(self, key: int | slice | Sequence[int] | NDArray[Any]) -> Explanation:
         """The explanation of some of the states; a single number gives an explanation of one state."""
         rows = [key] if isinstance(key, int | np.integer) else key
-        picked = {n: getattr(self, n) for n in REQUIRED + OPTIONAL}
-        return replace(self, **{n: None if a is None else a[rows] for n, a in picked.items()})  # type: ignore[index]
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in REQUIRED + OPTIONAL}
+        picked: dict[str, Any] = {name: None if array is None else array[rows] for name, array in arrays.items()}
+        return replace(self, **picked)
 
     def __iter__(self) -> Iterator[Explanation]:
         return (self[t] for t in range(len(self)))
@@ -102,7 +104,7 @@ class Explanation:
     def joined(cls, parts: Sequence[Explanation]) -> Explanation:
         """Explanations of the same states and features as one with all their outputs."""
 
-        def together(name: str) -> Array | None:
+        def together(name: str) -> Any:
             arrays = [getattr(part, name) for part in parts]
             return None if arrays[0] is None else np.concatenate(arrays, axis=-1)
 
@@ -119,7 +121,7 @@ class Explanation:
         return np.asarray(np.abs(self.values).mean(axis=0))
 
     def top(self, k: int, output: str | int | None = None) -> list[tuple[str, float]]:
-        """The k features with the largest mean absolute value, largest first; outputs are averaged unless one is named."""
+        """The k features with the largest mean absolute value, largest first, averaged over outputs or for one."""
         if k < 1:
             raise DataError(f"top(k) needs k of at least 1, got {k}.")
         chosen = self if output is None else self.output(output)
@@ -128,7 +130,7 @@ class Explanation:
         return [(self.feature_names[i], float(importance[i])) for i in order]
 
     def to_shap(self, output: str | int | None = None) -> shap.Explanation:
-        """The same as a `shap.Explanation`, outputs last; with one output the last axis is dropped, as shap's plots want."""
+        """The same as a `shap.Explanation`, outputs last; one output alone loses that axis, as shap's plots want."""
         module = require("shap", "explain")
         chosen = self if output is None else self.output(output)
         values, base = chosen.values, chosen.base_values

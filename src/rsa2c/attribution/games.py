@@ -27,83 +27,116 @@ from rsa2c.attribution.simd import LANES, add, fill, largest, load, multiply, mu
 
 Array = NDArray[np.float64]
 NEGLIGIBLE = 1e-30
+"""|a_i - b_i| / z_i is at most 1 / min(t, 1 - t), so where all products are negligible the values are too."""
 RANGE = 200.0
-PACK = 4
+"""Decimal orders of magnitude that scaled products may lose or gain."""
 
 
 def quadrature(nodes: int) -> tuple[Array, Array]:
-    """Gauss-Legendre on [0, 1], filled up by nodes of weight zero to a multiple of four, for they go in fours."""
+    """Nodes and weights of Gauss-Legendre on [0, 1]."""
     x, w = np.polynomial.legendre.leggauss(nodes)
-    missing = -nodes % PACK
-    return np.append(np.full(missing, x[0]), x) / 2 + 0.5, np.append(np.zeros(missing), w) / 2
+    return x / 2 + 0.5, w / 2
 
 
 def scaled_quadrature(nodes: int, d: int) -> Iterator[tuple[float, Array, Array]]:
     """The rule for products without one factor, in the form that costs an addition a factor instead of two products.
 
-    With rho = (1 - t) / c the factor is z = rho (c b + r a), r = t / rho, and rho^(d-1) goes into the weight. Yields c, r
-    and the weights, in pieces within which rho^d stays far from the ends of float64: one piece but for large d.
+    With rho = (1 - t) / c the factor is z = rho (c b + r a), r = t / rho, and rho^(d-1) goes into the weight. Yields
+    c, r and the weights, in pieces within which rho^d stays far from the ends of float64: one piece but for large d.
+    Nodes go in fours and twos, so a piece of an odd number gets one more of weight zero.
     """
     x, w = quadrature(nodes)
-    first = 0
-    while first < len(x):
-        c = 1.0 - x[first]
-        rho = (1.0 - x[first:]) / c
-        last = max(PACK, int(np.sum(d * np.log10(rho) > -RANGE)) // PACK * PACK)
-        piece = slice(first, first + last)
-        yield c, x[piece] / rho[:last], w[piece] * rho[:last] ** (d - 1)
-        first += last
+    while len(x):
+        c = 1.0 - x[0]
+        rho = (1.0 - x) / c
+        count = int(np.sum(d * np.log10(rho) > -RANGE))
+        r, weights = (x / rho)[:count], (w * rho ** (d - 1))[:count]
+        if count % 2:
+            r, weights = np.append(r, r[-1]), np.append(weights, 0.0)
+        yield float(c), r, weights
+        x, w = x[count:], w[count:]
+
+
+@njit(cache=True, inline="always")
+def _four_nodes(b: Any, start: int, weight: Any, w: Any, n: int, ra: Any, ca: Any, prefix: Any, sums: Any) -> None:
+    """One sweep over the factors and one back, for the nodes n to n + 3 of a block of the background."""
+    d = ca.size
+    p0, p1, p2, p3 = fill(1.0), fill(1.0), fill(1.0), fill(1.0)
+    for i in range(d):
+        bi, at, here = load(b, start + i * LANES), n * d + 4 * i, 4 * i * LANES
+        store(prefix, here, p0)
+        store(prefix, here + LANES, p1)
+        store(prefix, here + 2 * LANES, p2)
+        store(prefix, here + 3 * LANES, p3)
+        p0 = multiply(p0, add(bi, fill(ra[at])))
+        p1 = multiply(p1, add(bi, fill(ra[at + 1])))
+        p2 = multiply(p2, add(bi, fill(ra[at + 2])))
+        p3 = multiply(p3, add(bi, fill(ra[at + 3])))
+    s0, s1, s2, s3 = fill(w[n]), fill(w[n + 1]), fill(w[n + 2]), fill(w[n + 3])
+    products = multiply_add(p3, s3, multiply_add(p2, s2, multiply_add(p1, s1, multiply(p0, s0))))
+    if largest(products) > NEGLIGIBLE:
+        s0, s1, s2, s3 = multiply(weight, s0), multiply(weight, s1), multiply(weight, s2), multiply(weight, s3)
+        for i in range(d - 1, -1, -1):
+            bi, at, here = load(b, start + i * LANES), n * d + 4 * i, 4 * i * LANES
+            others = multiply(load(prefix, here), s0)
+            others = multiply_add(load(prefix, here + LANES), s1, others)
+            others = multiply_add(load(prefix, here + 2 * LANES), s2, others)
+            others = multiply_add(load(prefix, here + 3 * LANES), s3, others)
+            change = subtract(fill(ca[i]), bi)
+            store(sums, i * LANES, multiply_add(others, change, load(sums, i * LANES)))
+            s0 = multiply(s0, add(bi, fill(ra[at])))
+            s1 = multiply(s1, add(bi, fill(ra[at + 1])))
+            s2 = multiply(s2, add(bi, fill(ra[at + 2])))
+            s3 = multiply(s3, add(bi, fill(ra[at + 3])))
+
+
+@njit(cache=True, inline="always")
+def _two_nodes(b: Any, start: int, weight: Any, w: Any, n: int, ra: Any, ca: Any, prefix: Any, sums: Any) -> None:
+    """`_four_nodes` for the last two nodes."""
+    d = ca.size
+    p0, p1 = fill(1.0), fill(1.0)
+    for i in range(d):
+        bi, at, here = load(b, start + i * LANES), n * d + 2 * i, 2 * i * LANES
+        store(prefix, here, p0)
+        store(prefix, here + LANES, p1)
+        p0 = multiply(p0, add(bi, fill(ra[at])))
+        p1 = multiply(p1, add(bi, fill(ra[at + 1])))
+    s0, s1 = fill(w[n]), fill(w[n + 1])
+    if largest(multiply_add(p1, s1, multiply(p0, s0))) > NEGLIGIBLE:
+        s0, s1 = multiply(weight, s0), multiply(weight, s1)
+        for i in range(d - 1, -1, -1):
+            bi, at, here = load(b, start + i * LANES), n * d + 2 * i, 2 * i * LANES
+            others = multiply_add(load(prefix, here + LANES), s1, multiply(load(prefix, here), s0))
+            change = subtract(fill(ca[i]), bi)
+            store(sums, i * LANES, multiply_add(others, change, load(sums, i * LANES)))
+            s0 = multiply(s0, add(bi, fill(ra[at])))
+            s1 = multiply(s1, add(bi, fill(ra[at + 1])))
 
 
 @njit(cache=True)
 def _values(b: Any, a: Any, share: Any, c: float, r: Any, w: Any, work: Any, g: Any) -> None:
     """Add to g_i the sum over the background of share * phi_i, for one centre and one state.
 
-    b is flat (blocks, d, LANES) and holds c times the factors, a (d,), share flat (blocks, LANES). Four nodes go through
-    together: they share the loads of b and hide each other's latency.
+    b is flat (blocks, d, LANES) and holds c times the factors, a (d,), share flat (blocks, LANES). Four nodes, and two
+    for the rest, go through together: they share the loads of b and hide each other's latency.
     """
-    d, size = a.size, a.size * LANES
+    d, size, fours = a.size, a.size * LANES, r.size // 4 * 4
     prefix, sums = work[: 4 * size], work[4 * size : 5 * size]
     ca, ra = work[5 * size : 5 * size + d], work[5 * size + d :]
     for i in range(d):
         ca[i] = c * a[i]
-        for n in range(r.size):
-            ra[n // PACK * PACK * d + PACK * i + n % PACK] = r[n] * a[i]
+        for n in range(fours):
+            ra[n // 4 * 4 * d + 4 * i + n % 4] = r[n] * a[i]
+        for n in range(fours, r.size):
+            ra[fours * d + 2 * i + n - fours] = r[n] * a[i]
         store(sums, i * LANES, fill(0.0))
     for block in range(share.size // LANES):
         start = block * size
-        for n in range(0, r.size, PACK):
-            first = n * d
-            p0, p1, p2, p3 = fill(1.0), fill(1.0), fill(1.0), fill(1.0)
-            for i in range(d):
-                bi, at, here = load(b, start + i * LANES), first + PACK * i, PACK * i * LANES
-                store(prefix, here, p0)
-                store(prefix, here + LANES, p1)
-                store(prefix, here + 2 * LANES, p2)
-                store(prefix, here + 3 * LANES, p3)
-                p0 = multiply(p0, add(bi, fill(ra[at])))
-                p1 = multiply(p1, add(bi, fill(ra[at + 1])))
-                p2 = multiply(p2, add(bi, fill(ra[at + 2])))
-                p3 = multiply(p3, add(bi, fill(ra[at + 3])))
-            w0, w1, w2, w3 = fill(w[n]), fill(w[n + 1]), fill(w[n + 2]), fill(w[n + 3])
-            # |a_i - b_i| / z_i is at most 1 / min(t, 1 - t), so negligible products mean negligible values.
-            products = multiply_add(p3, w3, multiply_add(p2, w2, multiply_add(p1, w1, multiply(p0, w0))))
-            if largest(products) < NEGLIGIBLE:
-                continue
-            si = load(share, block * LANES)
-            s0, s1, s2, s3 = multiply(si, w0), multiply(si, w1), multiply(si, w2), multiply(si, w3)
-            for k in range(d - 1, -1, -1):
-                bi, at, here = load(b, start + k * LANES), first + PACK * k, PACK * k * LANES
-                others = multiply(load(prefix, here), s0)
-                others = multiply_add(load(prefix, here + LANES), s1, others)
-                others = multiply_add(load(prefix, here + 2 * LANES), s2, others)
-                others = multiply_add(load(prefix, here + 3 * LANES), s3, others)
-                change = subtract(fill(ca[k]), bi)
-                store(sums, k * LANES, multiply_add(others, change, load(sums, k * LANES)))
-                s0 = multiply(s0, add(bi, fill(ra[at])))
-                s1 = multiply(s1, add(bi, fill(ra[at + 1])))
-                s2 = multiply(s2, add(bi, fill(ra[at + 2])))
-                s3 = multiply(s3, add(bi, fill(ra[at + 3])))
+        weight = load(share, block * LANES)
+        for n in range(0, fours, 4):
+            _four_nodes(b, start, weight, w, n, ra, ca, prefix, sums)
+        if fours < r.size:
+            _two_nodes(b, start, weight, w, fours, ra, ca, prefix, sums)
     for i in range(d):
         g[i] += total(load(sums, i * LANES)) / c
 
@@ -141,8 +174,9 @@ def _contract(g: Any, coefficients: Any, out: Any) -> None:
 def add_values(b: Array, a: Array, share: Array, coefficients: Array, nodes: int, out: Array) -> None:
     """Add the values of q centres' games to out (m, T, d).
 
-    b (q, blocks, d, LANES) and a (q, T, d) are the factors of background and states; share (blocks, LANES) are the weights
-    of the background states, zero in lanes that only fill up the last block. Threads split the centres.
+    b (q, blocks, d, LANES) and a (q, T, d) are the factors of background and states; share (blocks, LANES) are
+    the weights of the background states, zero in lanes that only fill up the last block. Threads split the
+    centres.
     """
     q, states, d = a.shape
     g = np.zeros((q, states, d))

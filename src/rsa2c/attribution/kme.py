@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.attribution.games import PACK, add_interactions, add_values
+from rsa2c.attribution.games import add_interactions, add_values
 from rsa2c.attribution.progress import Progress, silent
 from rsa2c.attribution.simd import LANES
 
@@ -97,7 +97,7 @@ def choose_nodes(
     tolerance: float,
     players: Players | None = None,
 ) -> tuple[int, float]:
-    """The fewest nodes, in fours, whose values agree with those of two more nodes, and the largest difference seen.
+    """The fewest nodes, in twos, whose values agree with those of two more nodes, and the largest difference seen.
 
     Differences are relative to the largest absolute value of each output. A thinned game (few centres and background
     states) proposes a number; the whole game at a few states, the one farthest from the background among them,
@@ -107,16 +107,17 @@ def choose_nodes(
     distance = np.square((x - background.mean(axis=0)) * kernel.scales).sum(axis=1)
     sample = x[np.unique([int(distance.argmax()), *_spread(len(x), CHECKED_STATES - 1)])]
     some, few = _spread(len(centres), CHOICE_CENTRES), _spread(len(background), CHOICE_BACKGROUND)
-    nodes, error = PACK, 0.0
+    nodes, error = 2, 0.0
     for b, c, w in ((background[few], centres[some], coefficients[some]), (background, centres, coefficients)):
+        fine = shapley_product(sample, b, c, w, kernel, nodes, players)
         while nodes < most:
-            coarse, fine = (shapley_product(sample, b, c, w, kernel, n, players) for n in (nodes, nodes + 2))
+            coarse, fine = fine, shapley_product(sample, b, c, w, kernel, nodes + 2, players)
             difference = np.abs(fine - coarse).max(axis=(0, 1))
             scale = np.abs(fine).max(axis=(0, 1))
             if np.all(difference <= tolerance * scale):
                 error = float((difference[scale > 0] / scale[scale > 0]).max(initial=0.0))
                 break
-            nodes += PACK
+            nodes += 2
     return (nodes, error) if nodes < most else (most, 0.0)
 
 
@@ -148,7 +149,7 @@ def _blocks(
 
 
 def _in_lanes(background: Array) -> tuple[Array, Array]:
-    """Background (B, d) as (blocks, d, LANES) and its equal weights (blocks, LANES), zero where the last block is filled up."""
+    """Background (B, d) as (blocks, d, LANES) and its weights (blocks, LANES), zero in lanes that only fill up."""
     n, d = background.shape
     blocks = -(-n // LANES)
     padded = np.zeros((blocks * LANES, d))
@@ -159,7 +160,7 @@ def _in_lanes(background: Array) -> tuple[Array, Array]:
 
 
 def _factors(differences: Array, name: str, players: Players | None) -> Array:
-    """Kernel factors of scaled differences u (..., d, lanes): exp(-u^2/2) or exp(-|u|), multiplied within each player."""
+    """Factors of scaled differences u (..., d, lanes): exp(-u^2/2) or exp(-|u|), multiplied within each player."""
     if name == "rbf":
         np.square(differences, out=differences)
         differences *= -0.5

@@ -89,8 +89,9 @@ def _pipeline(model: Any) -> list[Expansion]:
             continue
         if type(step).__name__ not in ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"):
             raise ConfigError(
-                f"pipeline step {name!r} ({type(step).__name__}) mixes or drops features, so values would not belong to "
-                "the features of X. Use StandardScaler or MinMaxScaler, or explain the last step alone on transformed data."
+                f"pipeline step {name!r} ({type(step).__name__}) mixes or drops features, so values would not belong "
+                "to the features of X. Use StandardScaler or MinMaxScaler, or explain the last step alone on "
+                "transformed data."
             )
         transforms.append(step.transform)
 
@@ -153,13 +154,14 @@ def _process_classifier(model: Any) -> list[Expansion]:
     """Latent means: one for two classes, else one a class or a pair of classes, each with a kernel of its own."""
     _fitted(model, "base_estimator_")
     base, classes = model.base_estimator_, model.classes_
+    pairs = [(i, j) for i in range(len(classes)) for j in range(i + 1, len(classes))]
     if len(classes) == 2:
         machines, names = [base], [f"latent {classes[1]}"]
     else:
         machines = list(base.estimators_)
         names = [f"latent {c}" for c in classes]
         if model.multi_class == "one_vs_one":
-            names = [f"{classes[j]} against {classes[i]}" for i in range(len(classes)) for j in range(i + 1, len(classes))]
+            names = [f"{classes[j]} against {classes[i]}" for i, j in pairs]
     result = []
     for machine, name in zip(machines, names, strict=True):
         centres = np.asarray(machine.X_train_, dtype=np.float64)
@@ -189,7 +191,7 @@ def _exact_gp(model: Any) -> list[Expansion]:
     kernel = RBF(1.0, 1.0 / scales**2)
     gram = amplitude * kernel(centres, centres)
     gram[np.diag_indices_from(gram)] += float(numbers(model.likelihood.noise).ravel()[0])
-    alpha = np.linalg.solve(gram, numbers(model.train_targets) - offset)
+    alpha = np.asarray(np.linalg.solve(gram, numbers(model.train_targets) - offset), dtype=np.float64)
     return [Expansion(kernel, centres, amplitude * alpha[:, None], np.array([offset]), ("prediction",))]
 
 

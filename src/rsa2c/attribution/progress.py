@@ -29,8 +29,8 @@ class ProgressLine:
         elapsed = time.perf_counter() - self.started
         left = elapsed * (1 - done) / max(done, 1e-9)
         end = "\n" if percent >= 100 else ""
-        filled = "#" * (percent // 5)
-        print(f"\r{self.what} [{filled:<20}] {percent:3d}% {duration(left)} left ", end=end, file=sys.stderr, flush=True)
+        line = f"\r{self.what} [{'#' * (percent // 5):<20}] {percent:3d}% {duration(left)} left "
+        print(line, end=end, file=sys.stderr, flush=True)
 
 
 def reporter(show: bool | None, what: str, estimated_s: float) -> Progress:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rsa2c.attribution.explaining import checked
+from rsa2c.attribution.inputs import checked
 from rsa2c.errors import DataError
 
 if TYPE_CHECKING:

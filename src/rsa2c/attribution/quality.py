@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rsa2c.attribution.explaining import checked
+from rsa2c.attribution.inputs import checked
 from rsa2c.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ CHUNK = 2**16
 class Curves:
     """Mean over states of |v(C) - f(s)| in units of its value for C empty, against the number of features changed.
 
-    deletion[name] (steps + 1,) removes features, most important first: it should rise fast. insertion[name] adds them to
-    nothing: it should fall fast. Names are "shapley", "gradient" and "random".
+    deletion[name] (steps + 1,) removes features, most important first: it should rise fast. insertion[name]
+    adds them to nothing: it should fall fast. Names are "shapley", "gradient" and "random".
     """
 
     features: NDArray[np.intp]
@@ -89,8 +89,8 @@ def infidelity(
 ) -> float:
     """E over states and random sets C of (sum_{i in C} phi_i - (f(s) - v(rest)))^2, relative to E (f(s) - v(rest))^2.
 
-    Yeh et al. (2019), with features replaced by the background as perturbation; sizes of C are uniform. Zero for a function
-    that is additive in its features; any attribution misses its interactions.
+    Yeh et al. (2019), with features replaced by the background as perturbation; sizes of C are uniform. Zero
+    for a function that is additive in its features; any attribution misses its interactions.
     """
     states, b = _pair(explanation, background)
     full, phi = function(states)[:, output], explanation.values[..., output]
@@ -110,7 +110,7 @@ def sensitivity_max(
     radius: float | ArrayLike = 0.02,
     draws: int = 10,
 ) -> Array:
-    """Largest relative change |phi(s + e) - phi(s)| / |phi(s)| over draws of |e_i| <= radius (raw units), for each state."""
+    """Largest |phi(s + e) - phi(s)| / |phi(s)| over draws of |e_i| <= radius (raw units), for each state."""
     rows = np.atleast_2d(np.asarray(states, dtype=np.float64))
     values = explainer(rows).values
     size = np.sqrt(np.square(values).sum(axis=(1, 2)))
@@ -148,8 +148,8 @@ def masked_returns(
 ) -> dict[int, Array]:
     """Closed-loop returns (episodes,) when the k most important features are hidden, for each k in `counts`.
 
-    `importances` (d,) ranks the features, `fill` (d,) is what the policy sees instead, the background's mean for example.
-    Every k runs the same episodes.
+    `importances` (d,) ranks the features, `fill` (d,) is what the policy sees instead, the background's mean
+    for example. Every k runs the same episodes.
     """
     from rsa2c.evaluate import evaluate
 
@@ -165,8 +165,8 @@ def masked_returns(
 def _pair(explanation: Explanation, background: ArrayLike) -> tuple[Array, Array]:
     if explanation.values.shape[1] != np.shape(background)[-1]:
         raise DataError(
-            f"quality is measured on features: the explanation has {explanation.values.shape[1]} players and the background "
-            f"{np.shape(background)[-1]} features. Explain without groups."
+            f"quality is measured on features: the explanation has {explanation.values.shape[1]} players and the "
+            f"background {np.shape(background)[-1]} features. Explain without groups."
         )
     return explanation.data, checked("background", background, explanation.data.shape[1])
 

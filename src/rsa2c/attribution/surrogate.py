@@ -1,8 +1,8 @@
 """Explanations of any policy: a kernel surrogate of its actions, its held-out fidelity, and its exact Shapley values.
 
-The surrogate is regressed on states the policy itself visits, h(s) = offset + sum_j k(s, s_j) c_j with ridge
-c = (Phi^T Phi / N + lambda K_DD)^-1 Phi^T u / N; length scale and lambda are those that predict a validation part best, and
-what is reported is R^2 on a third part that took no part in either.
+The surrogate is regressed on states the policy itself visits, h(s) = offset + sum_j k(s, s_j) c_j with ridge,
+c = (Phi^T Phi / N + lambda K_DD)^-1 Phi^T u / N; length scale and lambda are those that predict a validation part
+best, and what is reported is R^2 on a third part that took no part in either.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEGMENTS = 50
 
 @dataclass(frozen=True)
 class PolicyExplanation:
-    """The explanation, the surrogate it explains, its R^2 for each action on held-out states, and the visited states."""
+    """The explanation, the surrogate it explains, its held-out R^2 for each action, and the visited states."""
 
     explanation: Explanation
     surrogate: RKHSFunction
@@ -58,10 +58,10 @@ def explain_policy(
 ) -> PolicyExplanation:
     """Explain a policy by a kernel surrogate of its deterministic actions.
 
-    `policy` has Stable-Baselines3's `predict` or is a function from an observation to an action; `env` is a Gymnasium id
-    or a factory, in which it visits `steps` states. `states` (T, d) are explained, 64 visited ones unless given, against
-    `background` visited ones. An action whose held-out R^2 is under `minimum_r2` is an error. Options are those of
-    `rsa2c.attribution.explain`.
+    `policy` has Stable-Baselines3's `predict` or is a function from an observation to an action; `env` is a
+    Gymnasium id or a factory, in which it visits `steps` states. `states` (T, d) are explained, 64 visited ones
+    unless given, against `background` visited ones. An action whose held-out R^2 is under `minimum_r2` is an
+    error. Options are those of `rsa2c.attribution.explain`.
     """
     if steps < 10 * SEGMENTS:
         raise ConfigError(f"explain_policy needs at least {10 * SEGMENTS} steps to fit and to check, got {steps}.")
@@ -73,8 +73,8 @@ def explain_policy(
     if not np.all(r2 >= minimum_r2):
         found = ", ".join(f"{name} {r:.3f}" for name, r in zip(outputs, r2, strict=True))
         raise DataError(
-            f"the surrogate's held-out R^2 must be at least {minimum_r2}, got {found}: its explanation would not be the "
-            "policy's. Give more steps or centres, or pass minimum_r2 to accept less."
+            f"the surrogate's held-out R^2 must be at least {minimum_r2}, got {found}: its explanation would not be "
+            "the policy's. Give more steps or centres, or pass minimum_r2 to accept less."
         )
     chosen = visited[np.linspace(0, len(visited) - 1, 64).astype(int)] if states is None else states
     rows = rng.choice(len(visited), min(background, len(visited)), replace=False)
@@ -85,7 +85,7 @@ def explain_policy(
 def fit_surrogate(
     states: Array, actions: Array, output_names: tuple[str, ...], centres: int, rng: np.random.Generator
 ) -> tuple[RKHSFunction, Array]:
-    """The surrogate and its held-out R^2, (m,). Parts are whole segments of time, so neighbours rarely share a secret."""
+    """The surrogate and its held-out R^2, (m,); parts are whole segments of time, so neighbours stay together."""
     part = rng.permutation(np.arange(SEGMENTS) % 5)[np.arange(len(states)) * SEGMENTS // len(states)]
     train, choose, held = part < 3, part == 3, part == 4
     normaliser = Normaliser.fitted(states[train])
@@ -114,8 +114,8 @@ def fit_surrogate(
     varied = np.square(actions[held] - actions[held].mean(axis=0)).sum(axis=0)
     # An action that never varies is explained by the offset alone.
     constant = varied <= 1e-20 * held.sum()
-    r2 = np.where(constant, np.where(missed <= 1e-12 * held.sum(), 1.0, 0.0), 1 - missed / np.where(constant, 1, varied))
-    return surrogate, r2
+    right_constant = np.where(missed <= 1e-12 * held.sum(), 1.0, 0.0)
+    return surrogate, np.where(constant, right_constant, 1 - missed / np.where(constant, 1, varied))
 
 
 def _visit(
