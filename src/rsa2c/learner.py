@@ -41,6 +41,8 @@ HELD_OUT = 0.2
 """Share of the batch on which the KL of a change of weights is measured."""
 REPROJECTION_STATES = 8
 """Batch states a re-projection is fitted to, as a multiple of the dictionary's capacity."""
+SMALLEST_CHANGE = 0.1
+"""Relative change of every weight up to which the policy is not re-projected."""
 TRUST_REGION_TRIALS = 6
 """Shares of a change of weights tried before it is put off."""
 
@@ -347,15 +349,19 @@ class RSA2C:
         self.attribution_log.append((self.epoch, phi, self.kernel_weights))
 
     def _reweight(self, weights: NDArray, batch: Batch) -> None:
-        """Move the actor's kernel towards `weights` as far as the policy may change, and re-project on it."""
+        """Move the actor's kernel towards `weights` as far as the policy may change, and re-project on it.
+
+        The re-projection is fitted to remembered states too: the batch alone would leave the policy free where it
+        seldom is but must act rightly.
+        """
         mean, config = self.policy.mean, self.config
         old = mean.kernel.weights
-        if np.array_equal(weights, old):
+        if np.all(np.abs(weights - old) <= SMALLEST_CHANGE * old):
             return
         count = REPROJECTION_STATES * self.sizes.capacity
         states = _thinned(batch.states, count, self._rng(ATTRIBUTE, 1)).astype(np.float64)
         cut = int(len(states) * HELD_OUT)
-        held_out, fitted = states[:cut], states[cut:]
+        held_out, fitted = states[:cut], np.vstack([mean.centres, states[cut:]])
         before = mean.at(held_out)
         share = 1.0
         for _ in range(TRUST_REGION_TRIALS):
@@ -378,7 +384,7 @@ class RSA2C:
             return replace(function, dictionary=reweighted)
         dictionary, kept = function.dictionary.reweighted(weights, config.admission_threshold * 0.3)
         refilled = dictionary.grown(
-            x[: config.admission_candidates],
+            x[-config.admission_candidates :],
             config.admission_threshold,
             min(self.sizes.capacity - dictionary.size, config.admission_limit),
         )

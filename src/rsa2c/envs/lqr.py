@@ -20,7 +20,7 @@ from scipy.linalg import solve_discrete_are
 from rsa2c.envs.vectorised import VectorisedEnv
 
 GAMMA = 0.99
-ACTION_BOUND = 10.0
+ACTION_BOUND = 40.0  # twice what the optimal gain asks for from any start, so that training sees the same problem
 STATE_BOUND = 10.0
 EPISODE_STEPS = 200
 START_HIGH = np.array([0.5, 0.5, 0.1, 0.5])
@@ -115,7 +115,7 @@ def _spaces() -> tuple[spaces.Box, spaces.Box]:
 
 
 class LQREnv(gym.Env[NDArray[np.float64], NDArray[np.float64]]):
-    """One cart-pole of the benchmark; truncated where any |x_i| > 10, controls clipped to +-10."""
+    """One cart-pole of the benchmark; truncated where any |x_i| > 10, controls clipped to +-40."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it so
 
