@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from rsa2c import Explanation
 from rsa2c.cli import COMMANDS, main
 from rsa2c.config import make_config
 from rsa2c.store import Run
@@ -154,3 +155,17 @@ def test_a_reader_that_leaves_early_is_no_error():
     command = f"{sys.executable} -m rsa2c.cli train --help | head -1"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert result.stderr == ""
+
+
+def test_explain_writes_data_and_plots(trained, capsys, tmp_path):
+    assert main(["explain", RUN, "--of", "action", "--states", "20", "--out", "why.npz"]) == 0
+    printed = capsys.readouterr().out
+    assert "KME" in printed and "angular velocity" in printed
+    assert Explanation.load(tmp_path / "why.npz").values.shape == (20, 3, 1)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {"why_beeswarm.png", "why_beeswarm.svg", "why_bars.png"} <= written
+
+
+def test_explain_names_what_it_cannot_do(trained, capsys):
+    assert "must lie between 1 and" in refused(capsys, "explain", RUN, "--states", "0")
+    assert "'value', 'action', 'advantage'" in refused(capsys, "explain", RUN, "--of", "reward")
