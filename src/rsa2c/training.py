@@ -32,7 +32,7 @@ from rsa2c.track import Tracker, epoch_scalars, evaluation_scalars
 
 TOTAL_TIMESTEPS = {
     "Pendulum-v1": 200_000,
-    "rsa2c/LQR-v0": 200_000,
+    "rsa2c/LQR-v0": 1_200_000,
     "BipedalWalker-v3": 4_000_000,
     "Ant-v5": 4_000_000,
 }
