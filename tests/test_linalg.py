@@ -1,0 +1,34 @@
+"""Second moments that stay positive definite, and solves that say what failed."""
+
+import numpy as np
+import pytest
+
+from rsa2c.errors import DataError
+from rsa2c.kernels import RBF
+from rsa2c.linalg import second_moment, solve_positive
+
+
+def test_single_precision_products_stay_positive_definite():
+    """Near-dependent features in float32, where the bare product has negative eigenvalues."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4800, 3))
+    phi = RBF(0.8, np.ones(3))(x, x[:150]).astype(np.float32)
+    bare = (phi.T @ phi).astype(np.float64) / len(phi)
+    assert np.linalg.eigvalsh(bare).min() < 0
+    moment = second_moment(phi)
+    assert np.linalg.eigvalsh(moment).min() > 0
+    np.testing.assert_allclose(moment, bare, atol=1e-6)
+
+
+def test_double_precision_is_left_alone():
+    phi = np.random.default_rng(1).normal(size=(50, 4))
+    np.testing.assert_allclose(second_moment(phi), phi.T @ phi / 50, rtol=1e-13)
+
+
+def test_solve_and_its_errors():
+    matrix = np.array([[2.0, 0.5], [0.5, 1.0]])
+    np.testing.assert_allclose(matrix @ solve_positive(matrix, np.ones(2), "x", "y"), 1.0)
+    with pytest.raises(DataError, match=r"the fit .*Raise the ridge"):
+        solve_positive(-matrix, np.ones(2), "the fit", "Raise the ridge")
+    with pytest.raises(DataError, match="the fit"):
+        solve_positive(matrix, np.array([np.nan, 1.0]), "the fit", "Raise the ridge")
