@@ -1,8 +1,8 @@
 """Does guidance earn its place? Pendulum-v1 with pure-noise features, the `default` preset for every variant.
 
 Each run trains 1.2 M steps (k = 0: 200 k), or 240 k steps beyond the first evaluation that reaches -200, and is judged
-by that first evaluation and by the mean of its last five, each over 20 fixed start states, every 5 epochs. Rows are appended to results/distractors.csv as they finish, and
-rows that are there are not run again.
+by that first evaluation and by the mean of its last five, each over 20 fixed start states, every 5 epochs. Rows are
+appended to results/distractors.csv as they finish, and rows that are there are not run again.
 
     python benchmarks/distractors.py [--workers 2] [--quick]
 """

@@ -121,6 +121,30 @@ def test_raw_models_and_rkhs_functions_agree():
     assert laplace.shap_values(x).shape == (3, 4)
 
 
+def test_gpytorch_posterior_means():
+    torch, gpytorch = pytest.importorskip("torch"), pytest.importorskip("gpytorch")
+
+    class Process(gpytorch.models.ExactGP):
+        def __init__(self, x, y, likelihood):
+            super().__init__(x, y, likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=3))
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.normal(size=(60, 3)))
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
+    model = Process(x, torch.sin(x[:, 0]) + x[:, 1] ** 2, likelihood).double()
+    model.covar_module.base_kernel.lengthscale = torch.tensor([[1.0, 2.0, 3.0]])
+    model.mean_module.constant.data.fill_(0.7)
+    model.eval()
+    with torch.no_grad():
+        reference = model(torch.tensor(x.numpy() + 0.1)).mean.numpy()
+    check(model, x.numpy() + 0.1, reference, 1)
+
+
 def test_names_come_from_data_frames():
     pandas = pytest.importorskip("pandas")
     frame = load_diabetes(as_frame=True, scaled=False).data[:60]

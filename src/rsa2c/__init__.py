@@ -1,6 +1,7 @@
 """Kernel actor-critic policies for continuous control that explain themselves."""
 
 from rsa2c.attribution import Explanation, KernelExplainer
+from rsa2c.attribution.surrogate import explain_policy
 from rsa2c.config import ALGORITHMS, Config, make_config
 from rsa2c.envs import Distractors, ObservationNoise, make_env
 from rsa2c.evaluate import EvaluationResult, Policy, evaluate
@@ -25,6 +26,7 @@ __all__ = [
     "Policy",
     "RKHSFunction",
     "evaluate",
+    "explain_policy",
     "make_config",
     "make_env",
 ]

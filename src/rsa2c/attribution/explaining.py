@@ -96,8 +96,7 @@ def explain(
     coefficients = np.ascontiguousarray(function.coefficients[:, picked])
     offset = np.zeros(len(picked)) if function.offset is None else function.offset[picked]
     parts = (x, b, function.centres, coefficients, function.kernel)
-    at = function.kernel(x, function.centres) @ coefficients
-    average = (function.kernel(b, function.centres) @ coefficients).mean(axis=0)
+    at, average = _evaluated(x, *parts[2:]), _evaluated(b, *parts[2:]).mean(axis=0)
     if method == "kme":
         values, pairs, game = _kme(parts, players, tolerance, nodes, interactions, progress)
         error, base = None, np.broadcast_to(average, at.shape)
@@ -224,6 +223,12 @@ def _cme(
         f"{ridge_word}{extra}, {how}"
     )
     return values, error, base, np.concatenate(pairs) if pairs else None, game
+
+
+def _evaluated(x: Array, centres: Array, coefficients: Array, kernel: ProductKernel) -> Array:
+    """f without its offset, (T, m), in blocks of states."""
+    size = max(1, STATE_BYTES // (16 * max(1, len(centres))))
+    return np.concatenate([kernel(x[t : t + size], centres) @ coefficients for t in range(0, len(x), size)])
 
 
 def _shap_convention(indices: Array, values: Array) -> Array:

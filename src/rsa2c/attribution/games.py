@@ -5,17 +5,15 @@ A game v(C) = prod_{i in C} a_i prod_{i not in C} b_i has the Shapley values of 
     phi_i = (a_i - b_i) int_0^1 prod_{l != i} z_l(t) dt,    z_l(t) = t a_l + (1 - t) b_l,
 
 whose integrand is a polynomial of degree d - 1: Gauss-Legendre with ceil(d/2) nodes is exact, and far fewer reach
-rounding when the factors are smooth. The interaction index of two players is the same with both left out,
-
-    I_ij = (a_i - b_i) (a_j - b_j) int_0^1 prod_{l != i, j} z_l(t) dt.
-
-Products of all but one or two come from prefix and suffix products, so nothing is divided and factors that underflow
-are harmless. Background states lie in vectors of `LANES` (`simd.py`), the innermost axis of their factors.
+rounding when the factors are smooth. Products of all but one come from prefix and suffix products, so nothing is
+divided and factors that underflow are harmless. Background states lie in vectors of `LANES` (`simd.py`), the
+innermost axis of their factors, which are computed centre by centre (`factors.py`) and never leave the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numba
@@ -23,19 +21,27 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from rsa2c.attribution.factors import background_factors, state_factors
 from rsa2c.attribution.simd import LANES, add, fill, largest, load, multiply, multiply_add, store, subtract, total
 
 Array = NDArray[np.float64]
+Game = tuple[Array, Array, NDArray[np.intp], bool]
+"""Background in lanes, flat (blocks, d, LANES); its weights (blocks LANES,); each feature's player; RBF or Laplace."""
+BLOCK_BYTES = 32_000_000
 NEGLIGIBLE = 1e-30
 """|a_i - b_i| / z_i is at most 1 / min(t, 1 - t), so where all products are negligible the values are too."""
 RANGE = 200.0
 """Decimal orders of magnitude that scaled products may lose or gain."""
 
 
+@lru_cache(maxsize=64)
 def quadrature(nodes: int) -> tuple[Array, Array]:
-    """Nodes and weights of Gauss-Legendre on [0, 1]."""
+    """Nodes and weights of Gauss-Legendre on [0, 1], kept: small games are as quick as finding them."""
     x, w = np.polynomial.legendre.leggauss(nodes)
-    return x / 2 + 0.5, w / 2
+    rule = x / 2 + 0.5, w / 2
+    for array in rule:
+        array.flags.writeable = False
+    return rule
 
 
 def scaled_quadrature(nodes: int, d: int) -> Iterator[tuple[float, Array, Array]]:
@@ -142,23 +148,28 @@ def _values(b: Any, a: Any, share: Any, c: float, r: Any, w: Any, work: Any, g: 
 
 
 @njit(cache=True)
-def _centre(b: Any, a: Any, share: Any, c: float, r: Any, w: Any, g: Any) -> None:
-    d = a.shape[1]
-    work = np.empty((5 * LANES + 1 + r.size) * d)
-    for t in range(len(a)):
-        _values(b, a[t], share, c, r, w, work, g[t])
+def _centre(game: Any, x: Any, centre: Any, c: float, r: Any, w: Any, g: Any) -> None:
+    """Add one centre's values to g (T, players)."""
+    lanes, share, owner, gaussian = game
+    players = g.shape[1]
+    b, a = np.empty(share.size * players), np.empty(-(-players // LANES) * LANES)
+    work = np.empty((5 * LANES + 1 + r.size) * players)
+    background_factors(lanes, centre, gaussian, owner, c, b)
+    for t in range(len(x)):
+        state_factors(x[t], centre, gaussian, owner, a)
+        _values(b, a[:players], share, c, r, w, work, g[t])
 
 
 @njit(cache=True)
-def _serial(b: Any, a: Any, share: Any, c: float, r: Any, w: Any, g: Any) -> None:
-    for j in range(len(b)):
-        _centre(b[j], a[j], share, c, r, w, g[j])
+def _serial(game: Any, x: Any, centres: Any, c: float, r: Any, w: Any, g: Any) -> None:
+    for j in range(len(centres)):
+        _centre(game, x, centres[j], c, r, w, g[j])
 
 
 @njit(cache=True, parallel=True)
-def _threaded(b: Any, a: Any, share: Any, c: float, r: Any, w: Any, g: Any) -> None:
-    for j in prange(len(b)):
-        _centre(b[j], a[j], share, c, r, w, g[j])
+def _threaded(game: Any, x: Any, centres: Any, c: float, r: Any, w: Any, g: Any) -> None:
+    for j in prange(len(centres)):
+        _centre(game, x, centres[j], c, r, w, g[j])
 
 
 @njit(cache=True)
@@ -171,88 +182,17 @@ def _contract(g: Any, coefficients: Any, out: Any) -> None:
                 out[o, k] += c * g[j, k]
 
 
-def add_values(b: Array, a: Array, share: Array, coefficients: Array, nodes: int, out: Array) -> None:
-    """Add the values of q centres' games to out (m, T, d).
+def add_values(game: Game, x: Array, centres: Array, coefficients: Array, nodes: int, out: Array) -> None:
+    """Add the values of q centres' games at the states x (T, d) to out (m, T, players).
 
-    b (q, blocks, d, LANES) and a (q, T, d) are the factors of background and states; share (blocks, LANES) are
-    the weights of the background states, zero in lanes that only fill up the last block. Threads split the
-    centres.
+    Threads split the centres, and the sum over centres has a fixed order.
     """
-    q, states, d = a.shape
-    g = np.zeros((q, states, d))
+    m, states, players = out.shape
     run = _serial if numba.get_num_threads() == 1 else _threaded
-    flat = b.reshape(q, -1)
-    for c, r, w in scaled_quadrature(nodes, d):
-        run(c * flat, a, share.ravel(), c, r, w, g)
-    _contract(g.reshape(q, -1), coefficients, out.reshape(len(out), -1))
-
-
-@njit(cache=True)
-def _pairs(b: Any, a: Any, share: Any, x: Any, w: Any, work: Any, g: Any) -> None:
-    """g (d (d-1) / 2) = sum over the background of share * I_ij, i < j, for one centre and one state.
-
-    work (3 d + 1, nodes LANES) holds z, the prefix and the suffix products of every node and the running product.
-    """
-    d, nodes = a.size, x.size
-    g[:] = 0.0
-    z, prefix, suffix, running = work[:d], work[d : 2 * d], work[2 * d : 3 * d], work[3 * d]
-    for block in range(share.size // LANES):
-        start = block * d * LANES
-        for n in range(nodes):
-            lane = n * LANES
-            y = fill(1.0 - x[n])
-            p, s = multiply(load(share, block * LANES), fill(w[n])), fill(1.0)
-            for i in range(d):
-                store(prefix[i], lane, p)
-                zi = multiply_add(y, load(b, start + i * LANES), fill(x[n] * a[i]))
-                store(z[i], lane, zi)
-                p = multiply(p, zi)
-            for k in range(d):
-                store(suffix[d - 1 - k], lane, s)
-                s = multiply(s, load(z[d - 1 - k], lane))
-        pair = 0
-        for i in range(d):
-            change = multiply_add(fill(-1.0), load(b, start + i * LANES), fill(a[i]))
-            for n in range(nodes):
-                store(running, n * LANES, load(prefix[i], n * LANES))
-            for j in range(i + 1, d):
-                left_out = fill(0.0)
-                for n in range(nodes):
-                    r = load(running, n * LANES)
-                    left_out = multiply_add(r, load(suffix[j], n * LANES), left_out)
-                    store(running, n * LANES, multiply(r, load(z[j], n * LANES)))
-                other = multiply_add(fill(-1.0), load(b, start + j * LANES), fill(a[j]))
-                g[pair] += total(multiply(left_out, multiply(change, other)))
-                pair += 1
-
-
-@njit(cache=True)
-def _state_pairs(b: Any, a: Any, share: Any, x: Any, w: Any, coefficients: Any, out: Any) -> None:
-    d = a.shape[1]
-    work, g = np.empty((3 * d + 1, x.size * LANES)), np.empty(d * (d - 1) // 2)
-    for j in range(len(b)):
-        _pairs(b[j], a[j], share, x, w, work, g)
-        for o in range(len(out)):
-            for k in range(g.size):
-                out[o, k] += coefficients[j, o] * g[k]
-
-
-@njit(cache=True)
-def _serial_pairs(b: Any, a: Any, share: Any, x: Any, w: Any, coefficients: Any, out: Any) -> None:
-    for t in range(len(out)):
-        _state_pairs(b, a[t], share, x, w, coefficients, out[t])
-
-
-@njit(cache=True, parallel=True)
-def _threaded_pairs(b: Any, a: Any, share: Any, x: Any, w: Any, coefficients: Any, out: Any) -> None:
-    for t in prange(len(out)):
-        _state_pairs(b, a[t], share, x, w, coefficients, out[t])
-
-
-def add_interactions(b: Array, a: Array, share: Array, coefficients: Array, nodes: int, out: Array) -> None:
-    """Add the interaction indices of q centres' games to out (T, m, d (d-1) / 2), pairs in the order of `triu_indices`.
-
-    b (q, blocks, d, LANES), a (T, q, d), share as in `add_values`. Threads split the states.
-    """
-    run = _serial_pairs if numba.get_num_threads() == 1 else _threaded_pairs
-    run(b.reshape(len(b), -1), a, share.ravel(), *quadrature(nodes), coefficients, out)
+    block = max(1, BLOCK_BYTES // (8 * states * players))
+    for j in range(0, len(centres), block):
+        some = slice(j, min(j + block, len(centres)))
+        g = np.zeros((some.stop - some.start, states, players))
+        for c, r, w in scaled_quadrature(nodes, players):
+            run(game, x, centres[some], c, r, w, g)
+        _contract(g.reshape(len(g), -1), coefficients[some], out.reshape(m, -1))

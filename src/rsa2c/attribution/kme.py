@@ -9,13 +9,14 @@ once. A group of features that join together is one player whose factor is the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.attribution.games import add_interactions, add_values
+from rsa2c.attribution.games import Game, add_values
+from rsa2c.attribution.interactions import add_interactions
 from rsa2c.attribution.progress import Progress, silent
 from rsa2c.attribution.simd import LANES
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Players = Sequence[NDArray[np.intp]]
-BLOCK_BYTES = 8_000_000
+STATE_BLOCK, PAIR_BLOCK = 256, 16
 CHECKED_STATES = 3
 CHOICE_CENTRES, CHOICE_BACKGROUND = 64, 32
 
@@ -41,19 +42,35 @@ def shapley_product(
 ) -> Array:
     """Shapley values (T, d, m) of f = sum_j coefficients_j k(., centres_j) at the states x (T, d).
 
-    Everything is in the kernel's own (normalised) units. With `players`, sets of features, d counts those. Centres and
-    states go through in blocks of bounded memory and sums have a fixed order: equal inputs give equal bytes on any
-    number of threads.
+    Everything is in the kernel's own (normalised) units. With `players`, sets of features, d counts those. States
+    go through in blocks of bounded memory and sums have a fixed order: equal inputs give equal bytes on any number of
+    threads.
     """
+    return _values_by_nodes(x, background, centres, coefficients, kernel, (nodes,), players, progress)[0]
+
+
+def _values_by_nodes(
+    x: Array,
+    background: Array,
+    centres: Array,
+    coefficients: Array,
+    kernel: ProductKernel,
+    counts: Sequence[int],
+    players: Players | None = None,
+    progress: Progress = silent,
+) -> list[Array]:
+    """`shapley_product` for several numbers of nodes, which share the factors."""
+    game, count = _game(background, kernel, players)
+    xs, cs = np.ascontiguousarray(x * kernel.scales), np.ascontiguousarray(centres * kernel.scales)
     coefficients = np.ascontiguousarray(coefficients, dtype=np.float64)
-    d = x.shape[1] if players is None else len(players)
-    values = np.zeros((coefficients.shape[1], len(x), d))
-    for b, a, share, c, t, done in _blocks(x, background, centres, kernel, players, 3):
-        block = np.ascontiguousarray(values[:, t])
-        add_values(b, a, share, coefficients[c], nodes, block)
-        values[:, t] = block
-        progress(done)
-    return np.ascontiguousarray(values.transpose(1, 2, 0))
+    values = np.zeros((len(counts), coefficients.shape[1], len(x), count))
+    for t in range(0, len(x), STATE_BLOCK):
+        for nodes, out in zip(counts, values, strict=True):
+            block = np.ascontiguousarray(out[:, t : t + STATE_BLOCK])
+            add_values(game, xs[t : t + STATE_BLOCK], cs, coefficients, nodes, block)
+            out[:, t : t + STATE_BLOCK] = block
+        progress(min(1.0, (t + STATE_BLOCK) / len(x)))
+    return [np.ascontiguousarray(out.transpose(1, 2, 0)) for out in values]
 
 
 def interaction_product(
@@ -70,15 +87,16 @@ def interaction_product(
 
     ceil((d-1)/2) nodes are exact.
     """
+    game, count = _game(background, kernel, players)
+    xs, cs = np.ascontiguousarray(x * kernel.scales), np.ascontiguousarray(centres * kernel.scales)
     coefficients = np.ascontiguousarray(coefficients, dtype=np.float64)
-    d = x.shape[1] if players is None else len(players)
-    m = coefficients.shape[1]
-    indices = np.zeros((len(x), m, d * (d - 1) // 2))
-    for b, a, share, c, t, done in _blocks(x, background, centres, kernel, players, 2):
-        add_interactions(b, np.ascontiguousarray(a.transpose(1, 0, 2)), share, coefficients[c], nodes, indices[t])
-        progress(done)
-    full = np.zeros((len(x), d, d, m))
-    i, j = np.triu_indices(d, 1)
+    indices = np.zeros((len(x), coefficients.shape[1], count * (count - 1) // 2))
+    for t in range(0, len(x), PAIR_BLOCK):
+        block = slice(t, t + PAIR_BLOCK)
+        add_interactions(game, xs[block], cs, coefficients, nodes, count, indices[block])
+        progress(min(1.0, block.stop / len(x)))
+    full = np.zeros((len(x), count, count, coefficients.shape[1]))
+    i, j = np.triu_indices(count, 1)
     full[:, i, j] = full[:, j, i] = indices.transpose(0, 2, 1)
     return full
 
@@ -109,9 +127,8 @@ def choose_nodes(
     some, few = _spread(len(centres), CHOICE_CENTRES), _spread(len(background), CHOICE_BACKGROUND)
     nodes, error = 2, 0.0
     for b, c, w in ((background[few], centres[some], coefficients[some]), (background, centres, coefficients)):
-        fine = shapley_product(sample, b, c, w, kernel, nodes, players)
         while nodes < most:
-            coarse, fine = fine, shapley_product(sample, b, c, w, kernel, nodes + 2, players)
+            coarse, fine = _values_by_nodes(sample, b, c, w, kernel, (nodes, nodes + 2), players)
             difference = np.abs(fine - coarse).max(axis=(0, 1))
             scale = np.abs(fine).max(axis=(0, 1))
             if np.all(difference <= tolerance * scale):
@@ -126,47 +143,16 @@ def _spread(count: int, wanted: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, count - 1, min(count, wanted)).round().astype(np.intp))
 
 
-def _blocks(
-    x: Array, background: Array, centres: Array, kernel: ProductKernel, players: Players | None, arrays: int
-) -> Iterator[tuple[Array, Array, Array, slice, slice, float]]:
-    """Factors of a block of centres with the background (q, blocks, d, LANES) and with a block of states (q, T, d).
-
-    With them the background's shares, the two slices and the fraction done. `arrays` is how many arrays as large as
-    the states' factors the caller holds at a time.
-    """
-    scales = kernel.scales
-    lanes, share = _in_lanes(background * scales)
-    xs, cs = x * scales, centres * scales
-    centre_block = max(1, min(len(cs), BLOCK_BYTES // (8 * lanes.size)))
-    state_block = max(1, min(len(xs), BLOCK_BYTES // (8 * arrays * x.shape[1] * centre_block)))
-    for j in range(0, len(cs), centre_block):
-        c = slice(j, min(j + centre_block, len(cs)))
-        b = _factors(lanes - cs[c, None, :, None], kernel.name, players)
-        for t in range(0, len(xs), state_block):
-            s = slice(t, min(t + state_block, len(xs)))
-            a = _factors((xs[s] - cs[c, None, :])[..., None], kernel.name, players)[..., 0]
-            yield b, np.ascontiguousarray(a), share, c, s, (c.start + (c.stop - c.start) * s.stop / len(xs)) / len(cs)
-
-
-def _in_lanes(background: Array) -> tuple[Array, Array]:
-    """Background (B, d) as (blocks, d, LANES) and its weights (blocks, LANES), zero in lanes that only fill up."""
+def _game(background: Array, kernel: ProductKernel, players: Players | None) -> tuple[Game, int]:
+    """The background in lanes, with weights that are zero in lanes that only fill up, and the number of players."""
     n, d = background.shape
     blocks = -(-n // LANES)
     padded = np.zeros((blocks * LANES, d))
-    padded[:n] = background
+    padded[:n] = background * kernel.scales
     share = np.zeros(blocks * LANES)
     share[:n] = 1.0 / n
-    return padded.reshape(blocks, LANES, d).transpose(0, 2, 1), share.reshape(blocks, LANES)
-
-
-def _factors(differences: Array, name: str, players: Players | None) -> Array:
-    """Factors of scaled differences u (..., d, lanes): exp(-u^2/2) or exp(-|u|), multiplied within each player."""
-    if name == "rbf":
-        np.square(differences, out=differences)
-        differences *= -0.5
-    else:
-        np.abs(differences, out=differences)
-        np.negative(differences, out=differences)
-    if players is not None:
-        differences = np.stack([differences[..., group, :].sum(axis=-2) for group in players], axis=-2)
-    return np.ascontiguousarray(np.exp(differences, out=differences))
+    owner = np.arange(d)
+    for number, features in enumerate(players or ()):
+        owner[features] = number
+    lanes = np.ascontiguousarray(padded.reshape(blocks, LANES, d).transpose(0, 2, 1)).ravel()
+    return (lanes, share, owner, kernel.name == "rbf"), d if players is None else len(players)

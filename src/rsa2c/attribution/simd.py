@@ -4,7 +4,8 @@ The compiler's own vectoriser turns the short loops of the product game into sca
 each line of the game is an instruction or two: LLVM splits the vector into what the machine has.
 
     load(array, position), store(array, position, v)    consecutive entries of a flat, contiguous array
-    fill(number), add(u, v), subtract(u, v), multiply(u, v), multiply_add(u, v, w) = u v + w, total(v), largest(v)
+    fill(number), add(u, v), subtract(u, v), multiply(u, v), multiply_add(u, v, w) = u v + w, at_least(u, v),
+    add_to_exponent(u, v), total(v), largest(v)
 """
 
 from __future__ import annotations
@@ -103,6 +104,29 @@ def multiply_add(typing: Any, u: Any, v: Any, w: Any) -> Any:
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
     return lanes(lanes, lanes, lanes), generate
+
+
+@intrinsic
+def at_least(typing: Any, u: Any, v: Any) -> Any:
+    """The larger of u and v, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
+
+    return lanes(lanes, lanes), generate
+
+
+@intrinsic
+def add_to_exponent(typing: Any, u: Any, v: Any) -> Any:
+    """u times two to the power of the integer in the low bits of v, by adding to u's exponent bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        integers = ir.VectorType(ir.IntType(64), LANES)
+        bits, power = (builder.bitcast(argument, integers) for argument in arguments)
+        shifted = builder.shl(power, ir.Constant(integers, [52] * LANES))
+        return builder.bitcast(builder.add(bits, shifted), VECTOR)
+
+    return lanes(lanes, lanes), generate
 
 
 def _reduction(name: str, start: float | None) -> Any:

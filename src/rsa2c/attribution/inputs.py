@@ -1,0 +1,98 @@
+"""What users pass to explainers, checked: every refusal names the thing, the rule, what came and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rsa2c.errors import ConfigError, DataError, did_you_mean
+
+Array = NDArray[np.float64]
+Groups = Mapping[str, Sequence[str | int]]
+
+
+def checked(what: str, array: ArrayLike, d: int) -> Array:
+    """Finite float64 states (N, d) with N > 0, or an error that names `what`."""
+    states = np.atleast_2d(np.asarray(array, dtype=np.float64))
+    if states.size == 0:
+        raise DataError(f"{what} must hold at least one state, got an array of shape {np.shape(array)}.")
+    if states.ndim != 2 or states.shape[1] != d:
+        raise DataError(f"{what} must have the shape (N, {d}), one column a feature, got {np.shape(array)}.")
+    bad = np.argwhere(~np.isfinite(states))
+    if len(bad):
+        row, column = bad[0]
+        raise DataError(
+            f"{what} must be finite, got {states[row, column]} in row {row}, feature {column} "
+            f"({len(bad)} such entries). Drop or fill these rows first."
+        )
+    return states
+
+
+def named_features(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    """The features' names, x0, x1, ... unless given."""
+    if names is None:
+        return tuple(f"x{i}" for i in range(d))
+    if len(names) != d:
+        raise DataError(f"feature_names must name all {d} features, got {len(names)} names.")
+    if len(set(names)) != d:
+        repeated = sorted({n for n in names if list(names).count(n) > 1})
+        raise DataError(f"feature_names must differ, got {', '.join(repeated)} more than once.")
+    return tuple(str(name) for name in names)
+
+
+def named_players(
+    groups: Groups | None, names: tuple[str, ...]
+) -> tuple[list[NDArray[np.intp]] | None, tuple[str, ...]]:
+    """Feature numbers of every player and the players' names; None when every feature plays for itself."""
+    if not groups:
+        return None, names
+    players: dict[str, NDArray[np.intp]] = {}
+    taken: dict[int, str] = {}
+    for group, members in groups.items():
+        numbers = [_number("feature", member, names) for member in members]
+        if not numbers:
+            raise DataError(f"group {group!r} must hold at least one feature, got none.")
+        for i in numbers:
+            if i in taken:
+                raise DataError(f"feature {names[i]!r} may be in one group once, got it in {taken[i]!r} and {group!r}.")
+            taken[i] = group
+        players[group] = np.array(numbers)
+    for i, name in enumerate(names):
+        if i not in taken:
+            if name in players:
+                raise DataError(f"group {name!r} has the name of a feature outside it: give the group another name.")
+            players[name] = np.array([i])
+    return list(players.values()), tuple(players)
+
+
+def picked_outputs(outputs: Sequence[str | int] | None, names: tuple[str, ...]) -> list[int]:
+    """Numbers of the outputs asked for, all of them unless given."""
+    if outputs is None:
+        return list(range(len(names)))
+    return [_number("output", output, names) for output in outputs]
+
+
+def _number(kind: str, name: str | int, names: tuple[str, ...]) -> int:
+    if isinstance(name, str):
+        if name not in names:
+            raise DataError(f"unknown {kind} {name!r}; known are {', '.join(names)}.{did_you_mean(name, names)}")
+        return names.index(name)
+    if not 0 <= name < len(names):
+        raise DataError(f"{kind} number {name} does not exist: numbers go from 0 to {len(names) - 1}.")
+    return int(name)
+
+
+def one_of(what: str, value: Any, known: Sequence[str]) -> None:
+    """Refuse a value that is not among the known names."""
+    if value not in known:
+        hint = did_you_mean(value, known) if isinstance(value, str) else ""
+        raise ConfigError(f"{what} must be {' or '.join(map(repr, known))}, got {value!r}.{hint}")
+
+
+def positive(what: str, value: float) -> None:
+    """Refuse what is not a positive number."""
+    if not (np.isfinite(value) and value > 0):
+        raise ConfigError(f"{what} must be a positive number, got {value!r}.")
