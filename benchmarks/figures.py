@@ -23,9 +23,8 @@ def main() -> None:
             explanation = agent.explain(states, of=of, method=method)
             plots.save(plots.beeswarm(explanation), IMAGES / f"pendulum_{of}_{method}")
             importances = dict(zip(explanation.feature_names, np.round(explanation.importances[:, 0], 3), strict=True))
-            correlations = [
-                round(float(np.corrcoef(explanation.data[:, i], explanation.values[:, i, 0])[0, 1]), 2) for i in range(3)
-            ]
+            pairs = zip(explanation.data.T, explanation.values[:, :, 0].T, strict=True)
+            correlations = [round(float(np.corrcoef(data, phi)[0, 1]), 2) for data, phi in pairs]
             print(of, method, importances, "correlation of feature and attribution", correlations)
     epochs, importances, weights = zip(*agent.attribution_log, strict=True)
     plots.save(plots.heatmap(epochs, importances, agent.feature_names), IMAGES / "pendulum_training")

@@ -21,7 +21,8 @@ def test_call_is_the_sum_over_remembered_states():
     f, rng = function()
     s = rng.normal(size=3)
     x = (s - f.normaliser.mean) / f.normaliser.std
-    expected = f.offset + sum(f.kernel(x[None], c[None])[0, 0] * w for c, w in zip(f.centres, f.coefficients, strict=True))
+    terms = zip(f.centres, f.coefficients, strict=True)
+    expected = f.offset + sum(f.kernel(x[None], centre[None])[0, 0] * c for centre, c in terms)
     np.testing.assert_allclose(f(s), expected, rtol=1e-12)
     np.testing.assert_allclose(f(s[None])[0], f(s), rtol=1e-12)
 

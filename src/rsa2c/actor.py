@@ -88,7 +88,8 @@ def step_direction(fit: AdvantageFit, gram: NDArray, metric: str) -> NDArray[np.
     if metric == "fisher":
         return fit.weights
     if metric == "rkhs":
-        return solve_positive(gram + 1e-8 * np.eye(len(gram)), fit.gradient, "the RKHS gradient", "Raise admission_threshold")
+        damped = gram + 1e-8 * np.eye(len(gram))
+        return solve_positive(damped, fit.gradient, "the RKHS gradient", "Raise admission_threshold")
     return fit.gradient
 
 

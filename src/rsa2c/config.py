@@ -232,17 +232,20 @@ class Config:
 
 
 _POSITIVE = {
-    "n_envs", "horizon", "warmup_episodes", "observation_clip", "length_scale", "length_scale_factor", "capacity", "initial_centres",
-    "admission_threshold", "admission_threshold_final", "admission_epochs", "admission_limit", "admission_every",
-    "admission_candidates", "replacement_every", "value_ridge", "value_step", "value_sweeps", "advantage_clip", "advantage_ridge",
-    "sigma_initial", "sigma_final", "sigma_epochs", "kl", "kl_final", "kl_epochs", "step_size", "gradient_clip",
-    "attribution_every", "attribution_warmup", "attribution_states", "attribution_background",
-    "attribution_centres", "attribution_samples", "attribution_length_scale", "attribution_ridge", "attribution_nodes",
-    "ratio_mix", "ratio_range", "ratio_features", "reproject_ridge", "trust_region", "shortest_length_scale",
-    "cme_ridge", "cme_permutations", "epochs_between_evaluations", "evaluation_episodes", "threads",
+    "n_envs", "horizon", "warmup_episodes", "observation_clip", "length_scale", "length_scale_factor", "capacity",
+    "initial_centres", "admission_threshold", "admission_threshold_final", "admission_epochs", "admission_limit",
+    "admission_every", "admission_candidates", "replacement_every", "value_ridge", "value_step", "value_sweeps",
+    "advantage_clip", "advantage_ridge", "sigma_initial", "sigma_final", "sigma_epochs", "kl", "kl_final",
+    "kl_epochs", "step_size", "gradient_clip", "attribution_every", "attribution_warmup", "attribution_states",
+    "attribution_background", "attribution_centres", "attribution_samples", "attribution_length_scale",
+    "attribution_ridge", "attribution_nodes", "ratio_mix", "ratio_range", "ratio_features", "reproject_ridge",
+    "trust_region", "shortest_length_scale", "cme_ridge", "cme_permutations", "epochs_between_evaluations",
+    "evaluation_episodes", "threads",
 }  # fmt: skip
 _UNIT_INTERVAL = {"gamma", "value_lambda", "gae_lambda", "restart_p", "moment_decay", "weight_floor"}
-_NOT_NEGATIVE = {"seed", "noise_variance", "distractors", "replacement_limit", "shadow_features", "null_factor", "weight_power"}
+_NOT_NEGATIVE = {
+    "seed", "noise_variance", "distractors", "replacement_limit", "shadow_features", "null_factor", "weight_power",
+}  # fmt: skip
 
 
 @cache
@@ -314,7 +317,8 @@ def make_config(env_id: str, preset: str = "default", algorithm: str | None = No
     presets = _preset_file(env_id) or {"default": {}}
     if preset not in presets:
         raise ConfigError(
-            f"preset {preset!r} does not exist for {env_id}; it has {', '.join(presets)}.{did_you_mean(preset, presets)}"
+            f"preset {preset!r} does not exist for {env_id}; it has {', '.join(presets)}."
+            f"{did_you_mean(preset, presets)}"
         )
     if algorithm is not None and algorithm not in ALGORITHMS:
         raise ConfigError(

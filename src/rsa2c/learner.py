@@ -249,13 +249,13 @@ class RSA2C:
 
     def _collect(self) -> Batch:
         """Roll out the current policy from fresh environments."""
-        sigma = schedules.linear(self.config.sigma_initial, self.config.sigma_final, self.epoch, self.config.sigma_epochs)
+        config, rng = self.config, self._rng(COLLECT)
+        sigma = schedules.linear(config.sigma_initial, config.sigma_final, self.epoch, config.sigma_epochs)
         self.policy = replace(self.policy, sigma=sigma)
-        rng = self._rng(COLLECT)
         act = self.policy.sampler(rng, self._dtype)
         seed = int(rng.integers(2**31 - 2**16))
-        normaliser, restart_p = self.policy.mean.normaliser, self.config.restart_p
-        return collect(self.env, act, normaliser, self.sizes.horizon, seed, rng, restart_p, self._dtype)
+        normaliser, steps = self.policy.mean.normaliser, self.sizes.horizon
+        return collect(self.env, act, normaliser, steps, seed, rng, config.restart_p, self._dtype)
 
     def _grow_dictionaries(self, batch: Batch) -> None:
         """Admit what the batch shows that the dictionaries cannot express; at capacity, replace."""
