@@ -178,6 +178,18 @@ def test_an_sb3_callback_object_works():
     assert callback.calls == 1 and callback.num_timesteps == agent.num_timesteps
 
 
+def test_sb3s_own_callback_class_works():
+    callbacks = pytest.importorskip("stable_baselines3.common.callbacks")
+
+    class Stop(callbacks.BaseCallback):
+        def _on_step(self):
+            return self.model.epoch < 2
+
+    agent, callback = small_agent(epochs=0), Stop()
+    agent.learn(10_000, callback=callback)
+    assert callback.n_calls == 2 and callback.num_timesteps == agent.num_timesteps
+
+
 def test_a_saved_agent_is_the_agent(tmp_path, agent, states):
     agent.save(tmp_path / "agent.safetensors")
     other = rsa2c.RSA2C.load(tmp_path / "agent.safetensors")

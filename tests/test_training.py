@@ -13,8 +13,8 @@ import pytest
 
 import rsa2c
 from rsa2c import training
+from rsa2c.agent import RSA2C
 from rsa2c.errors import ConfigError, EnvError, FileFormatError
-from rsa2c.learner import RSA2C
 from rsa2c.progress import clock, sparkline
 from rsa2c.store import Run
 from rsa2c.training import TrainingInterrupted, load_agent, resume_run, train_run

@@ -9,26 +9,25 @@ generator state to go on exactly.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from os import PathLike
 from typing import Any
 
 import numba
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rsa2c import critics, schedules, snapshot
+from rsa2c import critics, schedules
 from rsa2c.actor import ActionBounds, GaussianPolicy, kl_step_size, mean_kl, step_direction
 from rsa2c.attribution import guidance
-from rsa2c.config import algorithm_name, make_config
+from rsa2c.config import make_config
 from rsa2c.dictionary import Dictionary, cheapest_removals
 from rsa2c.envs import EnvLike, action_names, env_id, episode_limit, feature_names, make_env, make_single
-from rsa2c.errors import ConfigError, DataError, EnvError
+from rsa2c.errors import DataError, EnvError
 from rsa2c.kernels import kernel_from_name
 from rsa2c.linalg import second_moment
 from rsa2c.rkhs import Normaliser, RKHSFunction
@@ -47,11 +46,8 @@ TRUST_REGION_TRIALS = 6
 """Shares of a change of weights tried before it is put off."""
 
 
-class RSA2C:
-    """A continuous-control agent whose policy, value and advantage are kernel expansions on remembered states.
-
-    `env` is a Gymnasium id, a factory or a VectorEnv; any field of `Config` is a keyword argument.
-    """
+class Learner:
+    """What is learned, and how: the state of the algorithm and its epoch. `agent.RSA2C` is its public face."""
 
     policy: GaussianPolicy
     importances: guidance.Importances
@@ -87,146 +83,6 @@ class RSA2C:
         self._prediction_rng = np.random.default_rng(self.config.seed)
         with self._threads():
             self._warm_up(feature_names)
-
-    # -- the public face ---------------------------------------------------------------------------------------
-
-    def learn(
-        self,
-        total_timesteps: int,
-        callback: Callable[[dict[str, Any], dict[str, Any]], bool | None] | Any = None,
-        progress_bar: bool = False,
-    ) -> RSA2C:
-        """Train `total_timesteps` more steps, rounded up to whole epochs; a callback that returns False stops it.
-
-        `callback(locals, globals)` is called after each epoch, or an SB3-style object's `on_step()`.
-        """
-        from rsa2c.progress import progress
-
-        if total_timesteps <= 0:
-            raise ConfigError(f"total_timesteps must be positive, got {total_timesteps}.")
-        goal = self.num_timesteps + total_timesteps
-        proceed = _as_callback(callback, self)
-        with self._threads(), progress(self, goal, enabled=progress_bar) as show:
-            while self.num_timesteps < goal:
-                self.run_epoch()
-                show()
-                if proceed(locals(), globals()) is False:
-                    break
-        return self
-
-    def predict(
-        self,
-        observation: ArrayLike,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-        rng: np.random.Generator | None = None,
-    ) -> tuple[NDArray[np.float32], Any]:
-        """The action for one observation (d,) or a batch (N, d), as Stable-Baselines3 has it.
-
-        `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
-        not deterministic, the agent's own generator unless given.
-        """
-        u = self.policy_mean(observation)
-        if not deterministic:
-            rng = rng if rng is not None else self._prediction_rng
-            u = u + self.policy.sigma * rng.standard_normal(u.shape)
-        return self.policy.bounds.action(u).astype(np.float32), state
-
-    @property
-    def policy_mean(self) -> RKHSFunction:
-        """h, the Gaussian's mean before squashing."""
-        return self.policy.mean
-
-    @property
-    def value(self) -> RKHSFunction:
-        """The Value Critic, in the environment's reward units."""
-        if self.config.baseline == "none":
-            raise ConfigError(
-                "this agent was trained without a Value Critic (baseline='none', as RKHS-AC); "
-                "explain the action or the advantage instead, or train another algorithm."
-            )
-        return self._value
-
-    @property
-    def advantage(self) -> RKHSFunction:
-        """w_A(s): the advantage of u at s is w_A(s)^T Sigma^-1 (u - h(s)), in units of the batch's advantage spread."""
-        return replace(self.policy.mean, coefficients=self._advantage)
-
-    @property
-    def kernel_weights(self) -> NDArray[np.float64]:
-        """(d,): feature weights of the actor's kernel."""
-        return self.policy.mean.kernel.weights.copy()
-
-    @property
-    def dictionary_sizes(self) -> dict[str, int]:
-        """States in each dictionary."""
-        return {"actor": self.policy.mean.dictionary.size, "value": self._value.dictionary.size}
-
-    @property
-    def dictionary_size(self) -> int:
-        """States in the larger dictionary."""
-        return max(self.dictionary_sizes.values())
-
-    @property
-    def sizes(self) -> schedules.Sizes:
-        """Environments, steps, capacity and KL as settled."""
-        return schedules.Sizes.of(self.config)
-
-    @property
-    def algorithm(self) -> str:
-        """Name of the variant the configuration amounts to."""
-        return algorithm_name(self.config)
-
-    def linearise(self, state: ArrayLike) -> NDArray[np.float64]:
-        """(m, d), or (N, m, d) for a batch: the local feedback gain d action / d state, squashing included."""
-        return self.policy.bounds.slope(self.policy_mean(state))[..., None] * self.policy_mean.gradient(state)
-
-    def explain(self, states: ArrayLike, of: str = "value", **options: Any) -> Any:
-        """Shapley values of the value, the action's mean before squashing, or the advantage direction at raw states.
-
-        Options are those of `rsa2c.attribution.explain`: method, background, groups, interactions, tolerance.
-        """
-        from rsa2c.attribution import explain
-
-        sources = {"value": lambda: self.value, "action": lambda: self.policy_mean, "advantage": lambda: self.advantage}
-        if of not in sources:
-            raise ConfigError(f"of must be one of {', '.join(map(repr, sources))}, got {of!r}.")
-        options.setdefault("method", "cme" if self.config.attribution == "cme" else "kme")
-        if options.get("background") is None:
-            options["background"] = self.background
-        with self._threads():
-            return explain(sources[of](), states, feature_names=self.feature_names, **options)
-
-    def prototypes(self, state: ArrayLike, k: int = 5) -> Any:
-        """The remembered states that carried the action at `state`, with signed shares that add up to its mean."""
-        from rsa2c.attribution import prototypes
-
-        return prototypes(self.policy_mean, state, k, feature_names=self.feature_names)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything `learn`, `predict` and `explain` need to one safetensors file."""
-        snapshot.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], env: EnvLike | None = None) -> RSA2C:
-        """The agent in a file; `env` is needed to go on training only if it was trained on a factory or VectorEnv."""
-        return snapshot.load(path, env)
-
-    def state(self, checkpoint: bool = False) -> tuple[snapshot.Tensors, dict[str, Any]]:
-        """The agent as tensors and JSON-able metadata; a checkpoint has the history too."""
-        return snapshot.pack(self, checkpoint)
-
-    @classmethod
-    def from_state(cls, tensors: snapshot.Tensors, metadata: dict[str, Any], env: EnvLike | None = None) -> RSA2C:
-        """The agent that `state` described."""
-        agent = cls.__new__(cls)
-        agent._env, agent.seconds = None, {}
-        snapshot.unpack(agent, tensors, metadata, env)
-        agent._prediction_rng = np.random.default_rng(agent.config.seed)
-        return agent
-
-    # -- the algorithm -----------------------------------------------------------------------------------------
 
     def run_epoch(self) -> None:
         """One iteration of the paper's algorithm."""
@@ -425,7 +281,15 @@ class RSA2C:
         self.policy = self.policy.step(direction, size)
         return mean_kl(size * direction, fit.second_moment, self.policy.covariance)
 
-    # -- beginning and bookkeeping ------------------------------------------------------------------------------
+    @property
+    def sizes(self) -> schedules.Sizes:
+        """Environments, steps, capacity and KL as settled."""
+        return schedules.Sizes.of(self.config)
+
+    @property
+    def kernel_weights(self) -> NDArray[np.float64]:
+        """(d,): feature weights of the actor's kernel."""
+        return self.policy.mean.kernel.weights.copy()
 
     def _warm_up(self, names: tuple[str, ...] | None) -> None:
         """Settle every "auto", and begin with dictionaries and normaliser from states of the untrained policy."""
@@ -551,17 +415,3 @@ def _checked_names(given: tuple[str, ...] | None, known: tuple[str, ...], d: int
     if len(given) != d:
         raise DataError(f"feature_names must have one name for each of the {d} features, got {len(given)}.")
     return tuple(given)
-
-
-def _as_callback(callback: Any, agent: RSA2C) -> Callable[[dict[str, Any], dict[str, Any]], bool | None]:
-    if callback is None:
-        return lambda *_: None
-    if hasattr(callback, "on_step"):
-        callback.model = agent
-
-        def step(*_: Any) -> bool | None:
-            callback.num_timesteps = agent.num_timesteps
-            return callback.on_step()
-
-        return step
-    return callback

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from rsa2c.learner import RSA2C
+    from rsa2c.agent import RSA2C
 
 PLAIN_INTERVAL = 2.0
 """Seconds between two plain lines."""

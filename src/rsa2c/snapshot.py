@@ -23,8 +23,8 @@ from rsa2c.kernels import kernel_from_name
 from rsa2c.rkhs import Normaliser, RKHSFunction
 
 if TYPE_CHECKING:
+    from rsa2c.agent import RSA2C
     from rsa2c.envs import EnvLike
-    from rsa2c.learner import RSA2C
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -37,7 +37,7 @@ def save(agent: RSA2C, path: str | PathLike[str], checkpoint: bool = False) -> N
 
 def load(path: str | PathLike[str], env: EnvLike | None = None, kind: str | None = None) -> RSA2C:
     """The agent in a file; whatever does not fit together in it is an error that names the file."""
-    from rsa2c.learner import RSA2C
+    from rsa2c.agent import RSA2C
 
     tensors, metadata = read_tensors(path, kind)
     try:

@@ -13,7 +13,7 @@ from rsa2c.errors import require
 from rsa2c.files import PathLike
 
 if TYPE_CHECKING:
-    from rsa2c.learner import RSA2C
+    from rsa2c.agent import RSA2C
 
 _ROLLOUT = {"ep_rew_mean", "ep_len_mean"}
 _NOT_SCALARS = {"epoch", "timesteps"}

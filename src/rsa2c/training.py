@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from rsa2c import snapshot
+from rsa2c.agent import RSA2C
 from rsa2c.config import Config, algorithm_name, make_config
 from rsa2c.errors import ConfigError
 from rsa2c.evaluate import EvaluationResult, evaluate
 from rsa2c.files import PathLike
-from rsa2c.learner import RSA2C
 from rsa2c.progress import progress
 from rsa2c.store import Run, make_run_id
 from rsa2c.track import Tracker, epoch_scalars, evaluation_scalars
