@@ -5,6 +5,7 @@ import pytest
 
 from rsa2c.actor import kl_step_size, mean_kl, step_direction
 from rsa2c.critics import fit_advantage, lstd, mc_sweeps, td_sweeps
+from rsa2c.dictionary import Dictionary
 from rsa2c.errors import DataError
 from rsa2c.kernels import RBF
 from rsa2c.rollout import Batch, advantages, discounted_returns
@@ -128,6 +129,7 @@ def test_natural_step_is_the_dense_reference(covariance):
     advantage = rng.normal(size=n)
     fit = fit_advantage(phi, noise, advantage, gram, covariance, ridge)
 
+    dictionary = Dictionary(kernel, centres, np.ones(q))
     precision = np.linalg.inv(covariance)
     moment = phi.T @ phi / n
     gradient = phi.T @ (advantage[:, None] * noise @ precision) / n
@@ -136,8 +138,8 @@ def test_natural_step_is_the_dense_reference(covariance):
     np.testing.assert_allclose(fit.gradient, gradient, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(fit.weights, expected, rtol=1e-6, atol=1e-10)
 
-    np.testing.assert_allclose(step_direction(fit, gram, "euclidean"), gradient)
-    np.testing.assert_allclose(gram @ step_direction(fit, gram, "rkhs"), gradient, atol=1e-6)
+    np.testing.assert_allclose(step_direction(fit, dictionary, "euclidean"), gradient)
+    np.testing.assert_allclose(gram @ step_direction(fit, dictionary, "rkhs"), gradient, atol=1e-6)
 
     size = kl_step_size(fit.weights, fit.second_moment, covariance, 0.03)
     change = phi @ (size * fit.weights)
@@ -152,7 +154,7 @@ def test_large_ridge_turns_the_natural_step_into_the_rkhs_step():
     centres = rng.normal(size=(5, 2)) * 2
     phi, gram = kernel(rng.normal(size=(200, 2)), centres), kernel(centres, centres)
     fit = fit_advantage(phi, rng.normal(size=(200, 1)), rng.normal(size=200), gram, np.eye(1), 1e6)
-    direction = step_direction(fit, gram, "rkhs")
+    direction = step_direction(fit, Dictionary(kernel, centres, np.ones(5)), "rkhs")
     np.testing.assert_allclose(fit.weights * 1e6, direction, rtol=1e-3, atol=1e-6)
 
 

@@ -137,7 +137,7 @@ def test_every_option_of_the_actor_and_critics_runs():
         {"value_fit": "td", "step_rule": "polynomial", "metric": "rkhs", "step_size": 0.01},
         {"value_fit": "mc"},
         {"value_kernel": "guided", "guide": "value+policy"},
-        {"guide": "value+advantage", "smooth_advantage": True, "advantage_clip": 3.0},
+        {"guide": "value+advantage", "smooth_advantage": True, "advantage_clip": 3.0, "metric": "rkhs"},
         {"restart_p": 0.05, "kernel": "laplace"},
         {"precision": "float32", "normaliser": "starts"},
         {"replacement": "largest-error", "replacement_every": 1, "capacity": 20},
@@ -190,6 +190,99 @@ def test_sb3s_own_callback_class_works():
     assert callback.n_calls == 2 and callback.num_timesteps == agent.num_timesteps
 
 
+def test_lists_of_sb3_callbacks_with_logger_and_files(tmp_path):
+    callbacks = pytest.importorskip("stable_baselines3.common.callbacks")
+
+    class Record(callbacks.BaseCallback):
+        seen = ()
+
+        def _on_training_start(self):
+            self.seen += ("start",)
+
+        def _on_step(self):
+            self.logger.record("mine", 1.0)
+            return True
+
+        def _on_training_end(self):
+            self.seen += ("end",)
+
+    agent, record = small_agent(epochs=0), Record()
+    checkpoint = callbacks.CheckpointCallback(save_freq=1, save_path=str(tmp_path / "kept"))
+    agent.learn(400, callback=[record, checkpoint])
+    assert record.seen == ("start", "end")
+    assert agent.logger.values["mine"] == 1.0
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+
+
+@pytest.mark.parametrize("phase", ["_fit_value", "_fit_advantage", "_record"])
+def test_an_exception_leaves_the_agent_as_it_was(monkeypatch, tmp_path, phase):
+    agent = small_agent()
+    before = content(agent, True)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(agent.__class__, phase, fail)
+        with pytest.raises(KeyboardInterrupt):
+            agent.run_epoch()
+    assert content(agent, True) == before
+    agent.run_epoch()
+    assert content(agent, True) == content(small_agent(epochs=4), True)
+
+
+@pytest.mark.parametrize("fields", [{"capacity": 1}, {"capacity": 8}, {"n_envs": 1, "horizon": 4}])
+def test_tiny_sizes(fields):
+    agent = small_agent(**fields, replacement_every=1)
+    assert agent.dictionary_size <= agent.config.capacity
+
+
+class Constant(gym.Env):
+    """Pays one and observes noise, whatever is done; never ends."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.normal(size=2), {}
+
+    def step(self, action):
+        return self.np_random.normal(size=2), 1.0, False, False, {}
+
+
+def test_a_constant_reward_moves_nothing():
+    agent = small_agent(env=Constant, precision="float64", attribution="none")
+    assert np.abs(agent.policy_mean(agent.background)).max() < 1e-6
+
+
+def test_gamma_one_without_an_end_is_named():
+    with pytest.raises(DataError, match="gamma"):
+        small_agent(env=Constant, gamma=1.0)
+
+
+def test_an_environment_of_another_shape_is_named(tmp_path, agent):
+    agent.save(tmp_path / "agent.safetensors")
+    other = rsa2c.RSA2C.load(tmp_path / "agent.safetensors", env="rsa2c/LQR-v0")
+    with pytest.raises(EnvError, match="trained on, Pendulum-v1"):
+        other.learn(100)
+    with pytest.raises(ConfigError, match="3 environments"):
+        rsa2c.RSA2C(rsa2c.make_env("Pendulum-v1", 3), n_envs=5)
+
+
+def test_the_backend_is_settled(agent):
+    assert agent.config.backend == "arrays"
+    assert small_agent(env=lambda: gym.make("Pendulum-v1"), epochs=0).config.backend == "gymnasium"
+
+
+def test_starts_that_fit_the_normaliser_are_all_different():
+    agent = rsa2c.RSA2C("rsa2c/LQR-v0", seed=0, n_envs=10, horizon=20)
+    mean, std = agent.policy_mean.normaliser.mean, agent.policy_mean.normaliser.std
+    true = np.array([0.5, 0.5, 0.1, 0.5]) / np.sqrt(3)
+    assert np.all(np.abs(mean) < 0.15 * true)
+    np.testing.assert_allclose(std, true, rtol=0.1)
+
+
 def test_a_saved_agent_is_the_agent(tmp_path, agent, states):
     agent.save(tmp_path / "agent.safetensors")
     other = rsa2c.RSA2C.load(tmp_path / "agent.safetensors")
@@ -240,6 +333,8 @@ def test_content_that_does_not_fit_together_is_named(tmp_path, agent):
         ("value/offset", np.array([np.nan])),
         ("actor/weights", np.array([1.0, -1.0, 1.0])),
         ("normaliser/std", np.ones(2)),
+        ("actor/coefficients", np.full_like(tensors["actor/coefficients"], np.nan)),
+        ("background", np.full((4, 3), np.inf)),
     ):
         path = tmp_path / "bad.safetensors"
         write_tensors(path, {**tensors, name: array}, metadata)

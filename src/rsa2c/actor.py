@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.critics import AdvantageFit
+from rsa2c.dictionary import Dictionary
 from rsa2c.errors import EnvError
-from rsa2c.linalg import solve_positive
 from rsa2c.rkhs import RKHSFunction
 from rsa2c.rollout import Act
 
@@ -83,13 +83,12 @@ class GaussianPolicy:
         return replace(self, mean=replace(self.mean, coefficients=self.mean.coefficients + size * direction))
 
 
-def step_direction(fit: AdvantageFit, gram: NDArray, metric: str) -> NDArray[np.float64]:
+def step_direction(fit: AdvantageFit, dictionary: Dictionary, metric: str) -> NDArray[np.float64]:
     """P^-1 g for the metric P: `fisher` gives w_A, `rkhs` K_DD^-1 g, `euclidean` g itself."""
     if metric == "fisher":
         return fit.weights
     if metric == "rkhs":
-        damped = gram + 1e-8 * np.eye(len(gram))
-        return solve_positive(damped, fit.gradient, "the RKHS gradient", "Raise admission_threshold")
+        return dictionary.solve(fit.gradient)
     return fit.gradient
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
 from rsa2c import snapshot
 from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
 from rsa2c.attribution.explaining import Groups
+from rsa2c.callbacks import Callback, Logger, hooks
 from rsa2c.config import algorithm_name
 from rsa2c.envs import EnvLike
 from rsa2c.errors import ConfigError
 from rsa2c.learner import Learner
 from rsa2c.progress import progress
 from rsa2c.rkhs import RKHSFunction
-
-Callback = Callable[[dict[str, Any], dict[str, Any]], bool | None]
 
 
 class RSA2C(Learner):
@@ -37,19 +37,28 @@ class RSA2C(Learner):
     ) -> RSA2C:
         """Train `total_timesteps` more steps, rounded up to whole epochs; a callback that returns False stops it.
 
-        `callback(locals, globals)` is called after each epoch, or an SB3-style object's `on_step()`.
+        A callback is called after each epoch: a function `callback(locals, globals)`, an SB3 callback, or a list of
+        these.
         """
-        if total_timesteps <= 0:
+        if not total_timesteps > 0:
             raise ConfigError(f"total_timesteps must be positive, got {total_timesteps}.")
         goal = self.num_timesteps + total_timesteps
-        proceed = _as_callback(callback, self)
-        with self._threads(), progress(self, goal, enabled=progress_bar) as show:
+        with self._threads(), progress(self, goal, enabled=progress_bar) as show, hooks(callback, self) as proceed:
             while self.num_timesteps < goal:
                 self.run_epoch()
                 show()
                 if proceed(locals(), globals()) is False:
                     break
         return self
+
+    def get_env(self) -> VectorEnv:
+        """The training environments, by the name SB3's callbacks ask for."""
+        return self.env
+
+    @cached_property
+    def logger(self) -> Logger:
+        """What SB3's callbacks record into; `agent.logger.values` holds the last value of each key."""
+        return Logger()
 
     def predict(
         self,
@@ -164,22 +173,3 @@ class RSA2C(Learner):
         snapshot.unpack(agent, tensors, metadata, env)
         agent._prediction_rng = np.random.default_rng(agent.config.seed)
         return agent
-
-
-def _as_callback(callback: Any, agent: RSA2C) -> Callback:
-    """The callback as a function: `callback(locals, globals)`, or SB3's object, whose hooks are called as SB3 does."""
-    if callback is None:
-        return lambda *_: None
-    if not hasattr(callback, "on_step"):
-        return callback
-    if hasattr(callback, "init_callback"):
-        callback.init_callback(agent)
-        callback.on_training_start({"self": agent}, {})
-
-    def step(local: dict[str, Any], _: dict[str, Any]) -> bool | None:
-        if hasattr(callback, "update_locals"):
-            callback.update_locals(local)
-        callback.num_timesteps = agent.num_timesteps
-        return callback.on_step()
-
-    return step

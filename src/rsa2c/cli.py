@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -208,7 +209,7 @@ def evaluate(arguments: list[str]) -> None:
     options = parse(EvaluateOptions, arguments, evaluate)
     from rsa2c.evaluate import evaluate as measure
     from rsa2c.store import Run
-    from rsa2c.training import load_agent
+    from rsa2c.training import load_agent, longest_episode
 
     run = Run.open(options.run)
     agent = load_agent(run)
@@ -219,13 +220,15 @@ def evaluate(arguments: list[str]) -> None:
         noise_variance=options.noise_variance,
         distractors=agent.config.distractors,
         seed=options.seed,
+        max_steps=longest_episode(agent),
     )
     if options.json:
-        summary = {"mean": result.mean, "std": result.std, "interval": list(result.interval())}
+        interval = [bound if math.isfinite(bound) else None for bound in result.interval()]
+        summary = {"mean": result.mean, "std": result.std, "interval": interval}
         series = {"returns": result.returns.tolist(), "lengths": result.lengths.tolist()}
         asked = {key: value for key, value in asdict(options).items() if key not in ("json", "run")}
         context = {"run": str(run.path), "environment": agent.env_id, "num_timesteps": agent.num_timesteps}
-        print(json.dumps({**context, **asked, **summary, **series}, indent=2))
+        print(json.dumps({**context, **asked, **summary, **series}, indent=2, allow_nan=False))
         return
     low, high = result.interval()
     noise = f"{options.noise_variance:g} (standard deviation {options.noise_variance**0.5:g})"
@@ -328,8 +331,9 @@ def _preset_environments() -> list[str]:
 def _status(run: Run) -> str:
     """Steps and last evaluation of a run, in words; what cannot be read is said, and stops nothing."""
     try:
-        total, rows = run.read_config()["total_timesteps"], run.read_metrics()
-        steps = int(rows[-1]["timesteps"]) if rows else 0
+        document, rows = run.read_config(), run.read_metrics()
+        total, config = document["total_timesteps"], document["config"]
+        steps = len(rows) * int(config["n_envs"]) * int(config["horizon"])
         words = f"{steps:,} steps" if steps >= total else f"{steps:,} of {total:,} steps"
         if run.evaluations_path.exists():
             words += f", mean return {run.read_evaluations()['results'][-1].mean():.1f}"

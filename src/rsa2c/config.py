@@ -20,14 +20,14 @@ from rsa2c.errors import ConfigError, did_you_mean
 Auto = Literal["auto"]
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
-    "rsa2c-kme": {"attribution": "kme"},
-    "rsa2c-cme": {"attribution": "cme"},
-    "uniform-shap": {"attribution": "uniform"},
-    "shuffled-shap": {"attribution": "kme", "shuffle_weights": True},
-    "advanced-ac": {"attribution": "none"},
-    "rkhs-ac": {"attribution": "none", "baseline": "none"},
+    "rsa2c-kme": {"attribution": "kme", "shuffle_weights": False, "baseline": "value"},
+    "rsa2c-cme": {"attribution": "cme", "shuffle_weights": False, "baseline": "value"},
+    "uniform-shap": {"attribution": "uniform", "shuffle_weights": False, "baseline": "value"},
+    "shuffled-shap": {"attribution": "kme", "shuffle_weights": True, "baseline": "value"},
+    "advanced-ac": {"attribution": "none", "shuffle_weights": False, "baseline": "value"},
+    "rkhs-ac": {"attribution": "none", "shuffle_weights": False, "baseline": "none"},
 }
-"""Each variant differs from `rsa2c-kme` in exactly the fields named here."""
+"""Variants of the method: they differ in these three fields and in nothing else."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class Config:
     """Seed of every generator of the run; seeds from 1000 on are for tuning, 0-9 for reporting."""
 
     # Environment and rollout
-    backend: Literal["auto", "gymnasium", "envpool"] = "auto"
-    """Who steps the training environments; auto takes the fastest one installed."""
+    backend: Literal["auto", "arrays", "envpool", "gymnasium"] = "auto"
+    """Who steps the training environments: our own arrays (Pendulum-v1, rsa2c/LQR-v0), EnvPool or Gymnasium; auto takes
+    the first of these that has the environment."""
     noise_variance: float = 0.0
     """Variance of Gaussian noise added to the observations while training, in raw units."""
     distractors: int = 0
@@ -57,6 +58,9 @@ class Config:
     normaliser: Literal["warmup", "starts"] = "warmup"
     """Fit the normaliser to the warm-up's states, or to the start distribution alone."""
 
+    smallest_std: float = 1e-3
+    """A feature whose standard deviation over the warm-up is below this, in raw units, counts as constant and keeps its
+    scale."""
     observation_clip: float = 10.0
     """Normalised features are clipped to this magnitude."""
 
@@ -219,6 +223,13 @@ class Config:
         for field in fields(self):
             value = _checked(field.name, getattr(self, field.name), _hints()[field.name])
             object.__setattr__(self, field.name, value)
+        if self.attribution_critic == "value" and self.guide != "value":
+            raise ConfigError(
+                f"guide={self.guide!r} needs attribution_critic='shadow': the Value Critic knows the value alone. "
+                "Set guide='value'."
+            )
+        if self.smooth_advantage and self.metric == "fisher":
+            raise ConfigError("smooth_advantage has no effect but damping with metric='fisher'. Set one or the other.")
 
     def updated(self, **changes: Any) -> Config:
         """The same configuration with some fields changed; unknown names are refused."""
@@ -232,6 +243,7 @@ class Config:
 
 
 _POSITIVE = {
+    "smallest_std", "weight_floor",
     "n_envs", "horizon", "warmup_episodes", "observation_clip", "length_scale", "length_scale_factor", "capacity",
     "initial_centres", "admission_threshold", "admission_threshold_final", "admission_epochs", "admission_limit",
     "admission_every", "admission_candidates", "replacement_every", "value_ridge", "value_step", "value_sweeps",
@@ -242,9 +254,11 @@ _POSITIVE = {
     "trust_region", "shortest_length_scale", "cme_ridge", "cme_permutations", "epochs_between_evaluations",
     "evaluation_episodes", "threads",
 }  # fmt: skip
-_UNIT_INTERVAL = {"gamma", "value_lambda", "gae_lambda", "restart_p", "moment_decay", "weight_floor"}
+_UNIT_INTERVAL = {"gamma", "value_lambda", "gae_lambda", "moment_decay"}
+_BELOW_ONE = {"admission_threshold", "admission_threshold_final", "restart_p", "weight_floor"}
 _NOT_NEGATIVE = {
-    "seed", "noise_variance", "distractors", "replacement_limit", "shadow_features", "null_factor", "weight_power",
+    "restart_p", "seed", "noise_variance", "distractors", "replacement_limit", "shadow_features", "null_factor",
+    "weight_power",
 }  # fmt: skip
 
 
@@ -284,6 +298,8 @@ def _bounded(name: str, value: Any) -> Any:
         raise ConfigError(f"{name} must not be negative, got {value}.")
     if name in _UNIT_INTERVAL and not 0 <= value <= 1:
         raise ConfigError(f"{name} must lie in [0, 1], got {value}.")
+    if name in _BELOW_ONE and not value < 1:
+        raise ConfigError(f"{name} must be below 1, got {value}.")
     return value
 
 
@@ -331,5 +347,7 @@ def make_config(env_id: str, preset: str = "default", algorithm: str | None = No
 
 def algorithm_name(config: Config) -> str:
     """The variant's name that a configuration amounts to."""
-    matches = [name for name, values in ALGORITHMS.items() if all(getattr(config, k) == v for k, v in values.items())]
-    return max(matches, key=lambda name: len(ALGORITHMS[name]), default="custom")
+    for name, values in ALGORITHMS.items():
+        if all(getattr(config, field) == value for field, value in values.items()):
+            return name
+    return "custom"

@@ -26,6 +26,10 @@ def lstd(
     w = (ridge K_DD - Z^T F / N)^-1 Z^T r / N with F = gamma (1 - terminated) Phi' - Phi and eligibility
     traces Z: the fixed point of ridge regression on lambda-returns.
     """
+    if gamma == 1 and not batch.terminated.any():
+        raise DataError(
+            "with gamma = 1 and no episode that terminates, the value has no finite solution. Set gamma below 1."
+        )
     phi = np.concatenate([phi, np.ones((len(phi), 1), phi.dtype)], axis=1)
     traces, differences = _traces_and_differences(phi, batch.segment, batch.terminated, gamma, gamma * lam)
     system = -(traces.T @ differences).astype(np.float64) / batch.n
@@ -135,16 +139,24 @@ def fit_advantage(
     actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance.
     """
     moment = second_moment(phi)
+    gradient = policy_gradient(phi, noise, advantages, covariance)
     variances, basis = np.linalg.eigh(covariance)
-    scores = (noise @ basis) / variances
-    rotated = (phi.T @ (scores * advantages[:, None]).astype(phi.dtype)).astype(np.float64) / len(phi)
+    rotated = gradient @ basis
     solution = np.empty_like(rotated)
     for variance in np.unique(variances):
         columns = variances == variance
         solution[:, columns] = solve_positive(
             moment / variance + ridge * gram, rotated[:, columns], "the advantage fit", "Raise advantage_ridge"
         )
-    return AdvantageFit(moment, rotated @ basis.T, solution @ basis.T)
+    return AdvantageFit(moment, gradient, solution @ basis.T)
+
+
+def policy_gradient(
+    phi: NDArray, noise: NDArray, advantages: NDArray, covariance: NDArray
+) -> NDArray[np.float64]:
+    """g = Phi^T (A * Sigma^-1 (u - h)) / N, (q, m)."""
+    scores = np.linalg.solve(covariance, noise.T).T * advantages[:, None]
+    return (phi.T @ scores.astype(phi.dtype)).astype(np.float64) / len(phi)
 
 
 def _require_finite(array: NDArray, name: str, remedy: str) -> None:

@@ -50,6 +50,8 @@ def write_atomically(path: PathLike, content: bytes) -> None:
                 temporary.unlink()
             raise
         sync_folder(path.parent)
+    except FileNotFoundError:
+        raise StorageError(f"{path} could not be written: the folder {path.parent} does not exist. Make it.") from None
     except OSError as error:
         raise StorageError(
             f"{path} could not be written: {error.strerror or error}. "

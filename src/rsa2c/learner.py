@@ -26,7 +26,8 @@ from rsa2c.actor import ActionBounds, GaussianPolicy, kl_step_size, mean_kl, ste
 from rsa2c.attribution import guidance
 from rsa2c.config import make_config
 from rsa2c.dictionary import Dictionary, cheapest_removals
-from rsa2c.envs import EnvLike, action_names, env_id, episode_limit, feature_names, make_env, make_single
+from rsa2c.envs import EnvLike, action_names, backend_of, env_id, episode_limit, feature_names, make_env
+from rsa2c.envs.single import Factory, make_single
 from rsa2c.errors import DataError, EnvError
 from rsa2c.kernels import kernel_from_name
 from rsa2c.linalg import second_moment
@@ -42,6 +43,10 @@ REPROJECTION_STATES = 8
 """Batch states a re-projection is fitted to, as a multiple of the dictionary's capacity."""
 SMALLEST_CHANGE = 0.1
 """Relative change of every weight up to which the policy is not re-projected."""
+ROUNDING_POWER = 0.6
+"""Advantages that vary less than this power of machine epsilon, relative to the values, are the fit's rounding."""
+READMISSION = 0.3
+"""Share of the admission threshold at which a remembered state is kept under new weights."""
 TRUST_REGION_TRIALS = 6
 """Shares of a change of weights tried before it is put off."""
 
@@ -54,6 +59,7 @@ class Learner:
     background: NDArray[np.float64]
     feature_names: tuple[str, ...]
     action_names: tuple[str, ...]
+    episode_limit: int | None
     _value: RKHSFunction
     _advantage: NDArray[np.float64]
 
@@ -72,7 +78,7 @@ class Learner:
             self.env_id = env_id(env)
             fields.setdefault("n_envs", env.num_envs)
         else:
-            self.env_id = env if isinstance(env, str) else env_id(make_single(env))
+            self.env_id = env if isinstance(env, str) else _id_of(env)
         self.config = make_config(self.env_id, preset, algorithm, **fields)
         self._env: VectorEnv | None = None
         self.epoch = 0
@@ -85,7 +91,15 @@ class Learner:
             self._warm_up(feature_names)
 
     def run_epoch(self) -> None:
-        """One iteration of the paper's algorithm."""
+        """One iteration of the paper's algorithm, whole or not at all: an exception leaves the agent as it was."""
+        before = {**vars(self), "history": [*self.history], "attribution_log": [*self.attribution_log]}
+        try:
+            self._run_phases()
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _run_phases(self) -> None:
         with self._phase("collect"):
             batch = self._collect()
         with self._phase("admit"):
@@ -118,13 +132,16 @@ class Learner:
         config = self.config
         if self.epoch % config.admission_every:
             return
-        threshold = schedules.geometric(
-            config.admission_threshold, config.admission_threshold_final, self.epoch, config.admission_epochs
-        )
+        threshold = self._threshold()
         candidates = _thinned(batch.states, config.admission_candidates, self._rng(ADMIT)).astype(np.float64)
         self.policy = replace(self.policy, mean=self._grown(self.policy.mean, candidates, threshold))
         if config.baseline == "value":
             self._value = self._grown(self._value, candidates, threshold)
+
+    def _threshold(self) -> float:
+        config = self.config
+        start, end = config.admission_threshold, config.admission_threshold_final
+        return schedules.geometric(start, end, self.epoch, config.admission_epochs)
 
     def _grown(self, function: RKHSFunction, candidates: NDArray, threshold: float) -> RKHSFunction:
         room = self.sizes.capacity - function.dictionary.size
@@ -134,7 +151,7 @@ class Learner:
         if self.config.replacement == "none" or self.epoch % self.config.replacement_every:
             return function
         dictionary = function.dictionary
-        grown = dictionary.grown(candidates, threshold, self.config.replacement_limit)
+        grown = dictionary.grown(candidates, threshold, min(self.config.replacement_limit, dictionary.size))
         excess = grown.size - self.sizes.capacity
         if excess <= 0:
             return function
@@ -176,7 +193,9 @@ class Learner:
         """GAE(lambda) on the Value Critic, or without one the returns themselves; in reward units, (N,)."""
         if self.config.baseline == "none":
             return discounted_returns(batch, None, self.config.gamma)
-        return advantages(batch, values, self.config.gamma, self.config.gae_lambda)
+        estimate = advantages(batch, values, self.config.gamma, self.config.gae_lambda)
+        rounding = float(np.finfo(self._dtype).eps) ** ROUNDING_POWER * float(np.abs(values).max())
+        return estimate if estimate.std() > rounding else np.zeros_like(estimate)
 
     def _attribute_and_reweight(self, batch: Batch, values: NDArray, advantage: NDArray) -> None:
         """RKHS-SHAP, and its attributions as the kernel's new feature weights."""
@@ -215,8 +234,8 @@ class Learner:
         if np.all(np.abs(weights - old) <= SMALLEST_CHANGE * old):
             return
         count = REPROJECTION_STATES * self.sizes.capacity
-        states = _thinned(batch.states, count, self._rng(ATTRIBUTE, 1)).astype(np.float64)
-        cut = int(len(states) * HELD_OUT)
+        states = self._rng(ATTRIBUTE, 1).permutation(batch.states)[:count].astype(np.float64)
+        cut = int(np.ceil(len(states) * HELD_OUT))
         held_out, fitted = states[:cut], np.vstack([mean.centres, states[cut:]])
         before = mean.at(held_out)
         share = 1.0
@@ -238,10 +257,11 @@ class Learner:
         if not config.reproject:
             reweighted = Dictionary(function.kernel.reweighted(weights), function.centres, function.dictionary.errors)
             return replace(function, dictionary=reweighted)
-        dictionary, kept = function.dictionary.reweighted(weights, config.admission_threshold * 0.3)
+        threshold = self._threshold()
+        dictionary, kept = function.dictionary.reweighted(weights, READMISSION * threshold)
         refilled = dictionary.grown(
             x[-config.admission_candidates :],
-            config.admission_threshold,
+            threshold,
             min(self.sizes.capacity - dictionary.size, config.admission_limit),
         )
         start = np.zeros((refilled.size, function.coefficients.shape[1]))
@@ -261,13 +281,13 @@ class Learner:
         self._advantage = fit.weights
         if config.smooth_advantage:
             smooth = np.sum((phi @ fit.weights) * np.linalg.solve(covariance, noise.T).T, axis=1)
-            fit = critics.fit_advantage(phi, noise, smooth, dictionary.gram, covariance, config.advantage_ridge)
+            fit = replace(fit, gradient=critics.policy_gradient(phi, noise, smooth, covariance))
         return fit
 
     def _step_actor(self, fit: critics.AdvantageFit) -> float:
         """Step the policy's mean; the mean KL of the step."""
         config = self.config
-        direction = step_direction(fit, self.policy.mean.dictionary.gram, config.metric)
+        direction = step_direction(fit, self.policy.mean.dictionary, config.metric)
         if config.step_rule == "kl":
             kl = schedules.linear(self.sizes.kl, config.kl_final or self.sizes.kl, self.epoch, config.kl_epochs)
             size = kl_step_size(direction, fit.second_moment, self.policy.covariance, kl)
@@ -293,15 +313,17 @@ class Learner:
 
     def _warm_up(self, names: tuple[str, ...] | None) -> None:
         """Settle every "auto", and begin with dictionaries and normaliser from states of the untrained policy."""
-        probe = self._make_env(1)
+        probe = self._make_env(None)
         box = probe.single_action_space
         assert isinstance(box, Box) and probe.single_observation_space.shape is not None, "make_env checked it"
         d, m = probe.single_observation_space.shape[0], box.shape[0]
         bounds = ActionBounds(np.array(box.low, np.float64), np.array(box.high, np.float64), self.config.squash)
-        limit = episode_limit(probe)
-        self.config = schedules.settle_sizes(self.config, d, m, limit)
+        self.episode_limit = limit = episode_limit(probe)
+        self.config = schedules.settle_sizes(self.config, d, m, limit).updated(backend=backend_of(probe))
         self.feature_names = _checked_names(names, feature_names(probe, d), d)
         self.action_names = action_names(probe, m)
+        if probe is not self.env_source:
+            probe.close()
         rng = self._rng(WARMUP)
 
         def untrained(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -316,8 +338,9 @@ class Learner:
         observations = raw
         if self.config.normaliser == "starts":
             resets = -(-1000 // self.sizes.n_envs)
-            observations = np.vstack([self.env.reset(seed=seed + 1 + i)[0] for i in range(resets)])
-        normaliser = Normaliser.fitted(observations, self.config.observation_clip)
+            n = self.sizes.n_envs  # environment j of a reset takes the seed after environment j - 1's
+            observations = np.vstack([self.env.reset(seed=seed + 1 + i * n)[0] for i in range(resets)])
+        normaliser = Normaliser.fitted(observations, self.config.observation_clip, self.config.smallest_std)
         x = normaliser(_thinned(raw, self.config.admission_candidates, rng))
         self.config = schedules.settle_length_scale(self.config, x)
         kernel = kernel_from_name(self.config.kernel, float(self.config.length_scale), np.ones(d))
@@ -358,20 +381,34 @@ class Learner:
     def env(self) -> VectorEnv:
         """The training environments, made when first needed."""
         if self._env is None:
-            self._env = self._make_env(self.sizes.n_envs)
+            env = self._make_env(self.sizes.n_envs)
+            spaces = (env.single_observation_space.shape, env.single_action_space.shape)
+            expected = ((len(self.feature_names),), (len(self.action_names),))
+            if spaces != expected:
+                raise EnvError(
+                    f"the agent has observations and actions of the shapes {expected}, {env_id(env)} has {spaces}. "
+                    f"Give the environment it was trained on, {self.env_id}."
+                )
+            self._env = env
         return self._env
 
-    def _make_env(self, n_envs: int) -> VectorEnv:
+    def close(self) -> None:
+        """Close the training environments, unless they are the caller's own."""
+        if self._env is not None and self._env is not self.env_source:
+            self._env.close()
+        self._env = None
+
+    def _make_env(self, n_envs: int | None) -> VectorEnv:
         if self.env_source is None:
             raise EnvError(
-                f"this agent was trained on a factory ({self.env_id}), which a file cannot hold. "
+                f"this agent was trained on a factory or VectorEnv ({self.env_id}), which a file cannot hold. "
                 "Pass it: RSA2C.load(path, env=...)."
             )
         config = self.config
         return make_env(
             self.env_source,
-            self.env_source.num_envs if isinstance(self.env_source, VectorEnv) else n_envs,
-            backend=config.backend,
+            n_envs,
+            backend="auto" if isinstance(self.env_source, VectorEnv) else config.backend,
             noise_variance=config.noise_variance,
             distractors=config.distractors,
             threads=config.threads,
@@ -391,18 +428,34 @@ class Learner:
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
+        before = numba.get_num_threads()
         with threadpool_limits(self.config.threads):
             numba.set_num_threads(min(self.config.threads, numba.config.NUMBA_NUM_THREADS))
-            yield
+            try:
+                yield
+            finally:
+                numba.set_num_threads(before)
 
 
-def _standardised(array: NDArray) -> NDArray[np.float64]:
-    return (array - array.mean()) / max(float(array.std()), 1e-12)
+def _standardised(advantage: NDArray) -> NDArray[np.float64]:
+    """Mean zero and unit spread; zero where nothing varies."""
+    spread = float(advantage.std())
+    return (advantage - advantage.mean()) / spread if spread > 0 else np.zeros_like(advantage)
+
+
+def _id_of(factory: Factory) -> str:
+    env = make_single(factory)
+    try:
+        return env_id(env)
+    finally:
+        env.close()
 
 
 def _thinned(rows: NDArray, count: int, rng: np.random.Generator) -> NDArray:

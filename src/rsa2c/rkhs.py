@@ -31,10 +31,10 @@ class Normaliser:
         return cls(np.zeros(dimension), np.ones(dimension))
 
     @classmethod
-    def fitted(cls, observations: NDArray, clip: float = 10.0) -> Normaliser:
-        """Mean and standard deviation of raw observations (N, d); a feature that never varies keeps its scale."""
+    def fitted(cls, observations: NDArray, clip: float = 10.0, smallest_std: float = 1e-3) -> Normaliser:
+        """Mean and standard deviation of raw observations (N, d); a feature that hardly varies keeps its scale."""
         std = observations.std(axis=0, dtype=np.float64)
-        return cls(observations.mean(axis=0, dtype=np.float64), np.where(std < 1e-3, 1.0, std), clip)
+        return cls(observations.mean(axis=0, dtype=np.float64), np.where(std < smallest_std, 1.0, std), clip)
 
     def __call__(self, observations: NDArray) -> NDArray[np.float64]:
         return np.clip((observations - self.mean) / self.std, -self.clip, self.clip)

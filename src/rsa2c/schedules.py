@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.config import Config
-from rsa2c.errors import ConfigError
+from rsa2c.errors import ConfigError, EnvError
 
 SMALL_BATCH, LARGE_BATCH = 4800, 8000
 
@@ -73,4 +73,7 @@ def settle_length_scale(config: Config, x: NDArray) -> Config:
     """l = factor * sqrt(E|x - x'|^2 / 2) over normalised warm-up states: features that never vary do not count."""
     if config.length_scale != "auto":
         return config
-    return config.updated(length_scale=config.length_scale_factor * float(np.sqrt(np.sum(np.var(x, axis=0)))))
+    spread = float(np.sqrt(np.sum(np.var(x, axis=0))))
+    if spread == 0:
+        raise EnvError("no observation varied in the warm-up, so length_scale='auto' has no answer. Set length_scale.")
+    return config.updated(length_scale=config.length_scale_factor * spread)

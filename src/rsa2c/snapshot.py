@@ -75,6 +75,7 @@ def pack(agent: RSA2C, checkpoint: bool) -> tuple[Tensors, dict[str, Any]]:
         "config": asdict(agent.config),
         "env_id": agent.env_id,
         "env_is_id": isinstance(agent.env_source, str),
+        "episode_limit": agent.episode_limit,
         "preset": agent.preset,
         "feature_names": list(agent.feature_names),
         "action_names": list(agent.action_names),
@@ -104,6 +105,7 @@ def unpack(agent: RSA2C, tensors: Tensors, metadata: dict[str, Any], env: EnvLik
     agent.env_source = env if env is not None else (agent.env_id if metadata["env_is_id"] else None)
     agent.feature_names = tuple(metadata["feature_names"])
     agent.action_names = tuple(metadata["action_names"])
+    agent.episode_limit = metadata["episode_limit"]
     agent.epoch, agent.num_timesteps = int(metadata["epoch"]), int(metadata["num_timesteps"])
     normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], float(metadata["clip"]))
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
@@ -111,16 +113,19 @@ def unpack(agent: RSA2C, tensors: Tensors, metadata: dict[str, Any], env: EnvLik
     def function(name: str, outputs: tuple[str, ...]) -> RKHSFunction:
         kernel = kernel_from_name(config.kernel, float(config.length_scale), tensors[f"{name}/weights"])
         centres, errors = tensors[f"{name}/centres"], tensors[f"{name}/errors"]
-        if centres.shape != (len(errors), kernel.dimension) or not np.all(np.isfinite(centres)):
-            raise ValueError(f"{name}/centres has the shape {centres.shape} or is not finite")
+        if centres.shape != (len(errors), kernel.dimension):
+            raise ValueError(f"{name}/centres has the shape {centres.shape}")
         return RKHSFunction(Dictionary(kernel, centres, errors), tensors[f"{name}/coefficients"], normaliser, outputs)
 
     d, m = len(agent.feature_names), len(agent.action_names)
     for name, shape in (("normaliser/mean", (d,)), ("normaliser/std", (d,)), ("bounds/low", (m,)),
                         ("bounds/high", (m,)), ("actor/weights", (d,)), ("value/weights", (d,)),
                         ("value/offset", (1,))):  # fmt: skip
-        if tensors[name].shape != shape or (not np.all(np.isfinite(tensors[name])) and not name.startswith("bounds")):
-            raise ValueError(f"{name} must be finite with the shape {shape}, got {tensors[name].shape}")
+        if tensors[name].shape != shape:
+            raise ValueError(f"{name} must have the shape {shape}, got {tensors[name].shape}")
+    for name, array in tensors.items():
+        if not name.startswith(("bounds/", "history")) and not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} is not finite")
     agent.policy = GaussianPolicy(function("actor", agent.action_names), float(metadata["sigma"]), bounds)
     agent._value = replace(function("value", ("value",)), offset=tensors["value/offset"])
     agent._advantage = tensors["advantage/coefficients"]

@@ -22,7 +22,7 @@ import numpy as np
 
 from rsa2c import snapshot
 from rsa2c.agent import RSA2C
-from rsa2c.config import Config, algorithm_name, make_config
+from rsa2c.config import algorithm_name, make_config
 from rsa2c.errors import ConfigError
 from rsa2c.evaluate import EvaluationResult, evaluate
 from rsa2c.files import PathLike
@@ -113,8 +113,9 @@ def load_agent(run: Run, fresh: bool = False) -> RSA2C:
     return snapshot.load(run.state_path, kind="state")
 
 
-def evaluate_agent(agent: RSA2C, config: Config) -> EvaluationResult:
+def evaluate_agent(agent: RSA2C) -> EvaluationResult:
     """The fixed-seed evaluation of a run's learning curve, under the noise it trains with."""
+    config = agent.config
     return evaluate(
         agent,
         agent.env_id,
@@ -122,12 +123,18 @@ def evaluate_agent(agent: RSA2C, config: Config) -> EvaluationResult:
         noise_variance=config.noise_variance,
         distractors=config.distractors,
         seed=EVALUATION_SEED,
+        max_steps=longest_episode(agent),
     )
+
+
+def longest_episode(agent: RSA2C) -> int | None:
+    """Steps at which an evaluation stops an episode: the training's horizon, where the environment has no limit."""
+    return agent.sizes.horizon if agent.episode_limit is None else None
 
 
 def trained_steps(agent: RSA2C) -> int:
     """Steps of finished epochs, the warm-up not counted."""
-    return agent.epoch * int(agent.config.n_envs) * int(agent.config.horizon)
+    return agent.epoch * agent.sizes.epoch_steps
 
 
 def remaining(agent: RSA2C, total: int) -> int:
@@ -141,8 +148,8 @@ def _check_total(total: int) -> None:
 
 
 def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> None:
-    epochs = math.ceil(remaining(agent, total) / (int(agent.config.n_envs) * int(agent.config.horizon)))
-    goal = agent.num_timesteps + epochs * int(agent.config.n_envs) * int(agent.config.horizon)
+    epochs = math.ceil(remaining(agent, total) / agent.sizes.epoch_steps)
+    goal = agent.num_timesteps + epochs * agent.sizes.epoch_steps
     with ExitStack() as stack:
         tracker = None
         if track and importlib.util.find_spec("tensorboard") is not None:
@@ -185,10 +192,10 @@ class _Keeper:
         now = time.perf_counter()
         self.seconds += now - self.resumed
         self.run.append_metrics({**self.agent.history[-1], "seconds": round(self.seconds, 4)})
-        self.boundary = _shallow(self.agent)
         last = self.agent.num_timesteps >= self.goal
         due = self.agent.epoch % self.agent.config.epochs_between_evaluations == 0
         self.show(evaluation=self.evaluate() if due or last else None)
+        self.boundary = _shallow(self.agent)
         if self.tracker is not None:
             steps, seconds = self.agent.num_timesteps - self.first_steps, self.seconds - self.first_seconds
             self.tracker.scalars(self.agent.num_timesteps, epoch_scalars(self.agent, seconds, steps))
@@ -198,7 +205,7 @@ class _Keeper:
 
     def evaluate(self) -> float:
         """Evaluate the agent now; the mean return."""
-        result = evaluate_agent(self.agent, self.agent.config)
+        result = evaluate_agent(self.agent)
         self.evaluations.append((self.agent.num_timesteps, result.returns, result.lengths))
         if self.tracker is not None:
             scalars = evaluation_scalars(result.returns, result.lengths)

@@ -67,7 +67,10 @@ class Importances:
         return np.divide(excess, totals, out=np.zeros_like(excess), where=totals > 0).sum(axis=0)
 
     def weights(self, config: Config, length_scale: float) -> NDArray[np.float64]:
-        """(d,): kernel feature weights these importances ask for."""
+        """(d,): kernel feature weights these importances ask for.
+
+        With the rule null they sum to d, less what the shortest length scale cuts off.
+        """
         if config.weight_rule == "ratio":
             return ratio_weights(self.moments.sum(axis=0), config)
         importance = self.above_null(config)

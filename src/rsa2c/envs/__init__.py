@@ -26,6 +26,7 @@ __all__ = [
     "ObservationNoise",
     "PendulumVector",
     "action_names",
+    "backend_of",
     "check_spaces",
     "env_id",
     "episode_limit",
@@ -34,7 +35,7 @@ __all__ = [
     "make_single",
 ]
 
-Backend = Literal["auto", "gymnasium", "envpool"]
+Backend = Literal["auto", "arrays", "envpool", "gymnasium"]
 EnvLike = str | Factory | VectorEnv[Any, Any, Any]
 
 lqr.register()
@@ -87,12 +88,21 @@ def make_env(
     return vector
 
 
+def backend_of(vector: VectorEnv[Any, Any, Any]) -> Backend:
+    """Which backend steps a vector environment that `make_env` made."""
+    if isinstance(vector.unwrapped, VectorisedEnv):
+        return "arrays"
+    return "envpool" if isinstance(vector.unwrapped, EnvPoolVector) else "gymnasium"
+
+
 def _vector_of(env: str | Factory, n: int, backend: str, threads: int) -> VectorEnv[Any, Any, Any]:
     if isinstance(env, str):
-        if backend == "auto" and env in _VECTORISED:
+        if backend == "arrays" and env not in _VECTORISED:
+            raise EnvError(f"backend='arrays' has {', '.join(_VECTORISED)}, not {env!r}. Use backend='auto'.")
+        if backend in ("auto", "arrays") and env in _VECTORISED:
             return _VECTORISED[env](n)
         if backend == "envpool" or (backend == "auto" and pool_has(env)):
             return EnvPoolVector(env, n, threads)
-    elif callable(env) and backend == "envpool":
-        raise EnvError("backend='envpool' needs an environment id, got a factory. Use backend='gymnasium'.")
+    elif callable(env) and backend in ("arrays", "envpool"):
+        raise EnvError(f"backend={backend!r} needs an environment id, got a factory. Use backend='gymnasium'.")
     return FreshSyncVectorEnv(partial(make_single, env), n)
