@@ -1,0 +1,36 @@
+"""Share of an epoch that attribution and reweighting take, at `default`, RSA2C-KME.
+
+Measured over whole periods of `attribution_every`, after the dictionaries are full and weights are being set.
+
+    python benchmarks/shap_share.py [Pendulum-v1 BipedalWalker-v3 Ant-v5]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import rsa2c
+from _provenance import write
+
+EPOCHS = {"Pendulum-v1": (20, 40), "BipedalWalker-v3": (30, 20), "Ant-v5": (30, 20)}
+
+
+def main() -> None:
+    lines = ["| environment | every n epochs | attribution, ms an epoch | epoch, ms | share |", "|---|---|---|---|---|"]
+    for env in sys.argv[1:] or EPOCHS:
+        before, measured = EPOCHS[env]
+        agent = rsa2c.RSA2C(env, "rsa2c-kme", seed=0)
+        agent.learn(before * agent.sizes.epoch_steps)
+        agent.seconds.clear()
+        agent.learn(measured * agent.sizes.epoch_steps)
+        attribution, total = agent.seconds["attribute"], sum(agent.seconds.values())
+        lines.append(
+            f"| {env} | {agent.config.attribution_every} | {attribution / measured * 1e3:.1f} "
+            f"| {total / measured * 1e3:.1f} | {attribution / total:.1%} |"
+        )
+        print(lines[-1], flush=True)
+    print(write("shap_share", "What the SHAP step costs", "\n".join(lines)))
+
+
+if __name__ == "__main__":
+    main()
