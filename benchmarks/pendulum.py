@@ -39,11 +39,12 @@ def ours(seed: int, algorithm: str) -> dict[str, float]:
 
 
 def sac(seed: int) -> float:
-    from rsa2c.baselines import make_baseline
+    from rsa2c.baselines import make_baseline, torch_threads
 
-    model = make_baseline("sac", ENV, seed=seed)
-    model.learn(SAC_STEPS)
-    return rsa2c.evaluate(model, ENV, episodes=100, seed=0).mean
+    with torch_threads(1):
+        baseline = make_baseline("sac", ENV, seed=seed)
+        baseline.model.learn(SAC_STEPS)
+        return rsa2c.evaluate(baseline, ENV, episodes=100, seed=0).mean
 
 
 def main() -> None:
