@@ -21,9 +21,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=50)
     arguments = parser.parse_args()
-    agent = rsa2c.RSA2C("Pendulum-v1", "rsa2c-kme", preset="paper", seed=0)
+    # The preset's threshold admits fewer states; a tiny one fills both dictionaries to the paper's 384.
+    filled = {"admission_threshold": 1e-8, "admission_threshold_final": None, "initial_centres": 384}
+    agent = rsa2c.RSA2C("Pendulum-v1", "rsa2c-kme", preset="paper", seed=0, **filled)
     epochs_before = 0
-    while min(agent.dictionary_sizes.values()) < agent.config.capacity and epochs_before < 60:
+    while min(agent.dictionary_sizes.values()) < agent.sizes.capacity and epochs_before < 60:
         agent.learn(1)
         epochs_before += 1
     agent.seconds.clear()
