@@ -105,6 +105,8 @@ def test_resume_then_evaluate(trained, capsys):
 def test_list(trained, capsys, tmp_path):
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "config.yaml").write_text("[")
+    (tmp_path / "runs" / "half").mkdir()
+    (tmp_path / "runs" / "half" / "config.yaml").write_text("environment: x\nconfig: {}\ntotal_timesteps: 5\n")
     assert main(["list"]) == 0
     text = capsys.readouterr().out
     for word in ("Pendulum-v1", "rsa2c-cme", "envs", f"runs/{RUN}   ", "unreadable"):

@@ -340,6 +340,8 @@ def _status(run: Run) -> str:
         return words
     except RSA2CError as error:
         return f"unreadable: {error}"
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        return f"unreadable: {type(error).__name__} {error}"
 
 
 def _print_summary(run: Run) -> None:

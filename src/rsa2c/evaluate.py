@@ -77,7 +77,8 @@ def evaluate(
 
     `env` is a Gymnasium id or a factory, whose wrappers are kept. Episode i runs in an environment of its
     own, made for it and reset with seed + i, under noise drawn from the same seed; so it does not depend on
-    how many others run beside it. They go in lock step, with one call of `predict` for all. Observation
+    how many others run beside it (for deterministic policies: with `deterministic=False` the policy's own
+    generator draws for all at once). They go in lock step, with one call of `predict` for all. Observation
     noise is in raw units, or with `units="normalised"` in those of the agent's normaliser. `max_steps`
     stops longer episodes.
     """
