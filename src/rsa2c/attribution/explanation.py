@@ -6,6 +6,7 @@ names in canonical JSON beside the arrays; nothing is pickled.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, did_you_mean, require
+from rsa2c.files import write_atomically
 
 if TYPE_CHECKING:
     import shap
@@ -146,7 +148,7 @@ class Explanation:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write one `.npz` file, by way of a temporary name, so that a crash leaves no half file."""
+        """Write one `.npz` file, whole or not at all."""
         path = Path(path)
         if path.suffix != ".npz":
             path = path.with_name(path.name + ".npz")
@@ -158,10 +160,9 @@ class Explanation:
         }
         arrays = {n: getattr(self, n) for n in REQUIRED + OPTIONAL if getattr(self, n) is not None}
         text = json.dumps(names, sort_keys=True, ensure_ascii=False).encode()
-        temporary = path.with_name(path.name + ".tmp")
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, metadata=np.frombuffer(text, np.uint8), **arrays)
-        temporary.replace(path)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, metadata=np.frombuffer(text, np.uint8), **arrays)
+        write_atomically(path, buffer.getvalue())
         return path
 
     @classmethod

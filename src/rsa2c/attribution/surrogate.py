@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.explanation import Explanation
@@ -21,6 +20,7 @@ from rsa2c.dictionary import Dictionary
 from rsa2c.envs import action_names, feature_names, make_single
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.kernels import RBF
+from rsa2c.linalg import solve_positive
 from rsa2c.rkhs import Normaliser, RKHSFunction
 
 Array = NDArray[np.float64]
@@ -104,7 +104,7 @@ def fit_surrogate(
         right = features[train].T @ targets[train] / train.sum()
         for ridge in RIDGES:
             metric = inner + ridge * (dictionary.gram + 1e-6 * np.eye(dictionary.size))
-            coefficients = cho_solve(cho_factor(metric), right)
+            coefficients = solve_positive(metric, right, "the surrogate", "Visit more states, or fewer centres")
             error = float(np.square(features[choose] @ coefficients - targets[choose]).mean())
             if best is None or error < best[0]:
                 best = (error, dictionary, coefficients)
