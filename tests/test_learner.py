@@ -150,7 +150,7 @@ def test_every_option_of_the_actor_and_critics_runs():
 
 
 def test_the_step_has_the_kl_it_was_given():
-    agent = small_agent("advanced-ac", kl=0.01)
+    agent = small_agent("advanced-ac", kl=0.01, kl_final=None)
     assert agent.history[-1]["kl"] == pytest.approx(0.01, rel=1e-9)
 
 

@@ -26,7 +26,7 @@ from rsa2c.kernels import kernel_from_name
 from rsa2c.linalg import second_moment, solve_positive
 from rsa2c.rkhs import RKHSFunction
 
-CANDIDATES = 10
+CANDIDATES = 5
 """States among which each centre of the attribution critic is chosen."""
 STATISTICS: dict[str, Callable[[NDArray], Any]] = {"squared": np.square, "absolute": np.abs, "signed": np.asarray}
 
