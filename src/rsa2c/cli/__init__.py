@@ -1,0 +1,66 @@
+"""The command line: a file for each group of subcommands, one function a subcommand, its docstring the help.
+
+Heavy modules are imported by the command that needs them. A mistake of the user's is one message on stderr
+and exit code 2; an interruption is exit code 130.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+
+from rsa2c.cli.command import COMMANDS
+from rsa2c.errors import ConfigError, RSA2CError, did_you_mean
+
+# isort: off  (the order of the help)
+from rsa2c.cli import train  # noqa: F401
+from rsa2c.cli import evaluate  # noqa: F401
+from rsa2c.cli import explain  # noqa: F401
+from rsa2c.cli import overview  # noqa: F401
+# isort: on
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage(), file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name == "--version":
+        print(f"rsa2c {version('rsa2c')}")
+        return 0
+    try:
+        if name not in COMMANDS:
+            near = did_you_mean(name, COMMANDS)
+            raise ConfigError(f"there is no command {name!r}.{near} `rsa2c --help` lists all commands.")
+        COMMANDS[name](rest)
+    except RSA2CError as error:
+        print(f"rsa2c: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone; Python must not complain of it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt as interruption:
+        print(f"rsa2c: {str(interruption) or 'Interrupted.'}", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _usage() -> str:
+    summaries = {name: (function.__doc__ or "").splitlines()[0] for name, function in COMMANDS.items()}
+    return "\n".join(
+        [
+            "rsa2c: continuous-control agents that explain themselves",
+            "",
+            "usage: rsa2c COMMAND ...        (rsa2c COMMAND --help tells more)",
+            "",
+            *(f"  {name:<10} {summary}" for name, summary in summaries.items()),
+            "",
+            "examples:",
+            "  rsa2c train Pendulum-v1                train, and print where the files are",
+            "  rsa2c train Pendulum-v1 --kl 0.02      every setting is a flag",
+            "  rsa2c train Ant-v5 --help              all settings, with the preset's values",
+        ]
+    )

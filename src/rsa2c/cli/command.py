@@ -1,0 +1,36 @@
+"""What every subcommand is made with: the registry, and options read from a dataclass by tyro."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Any, TypeVar
+
+import tyro
+
+Flag = tyro.conf.FlagCreatePairsOff[bool]
+Options = TypeVar("Options")
+Command = Callable[[list[str]], None]
+COMMANDS: dict[str, Command] = {}
+
+
+def command(function: Command) -> Command:
+    """Make `function` a subcommand; it takes the arguments after its name."""
+    COMMANDS[function.__name__.rstrip("_")] = function
+    return function
+
+
+def parse(options: type[Options], arguments: list[str], function: Command, default: Any = None) -> Options:
+    """Read `arguments` as the dataclass `options`; help and mistakes end the process as tyro does."""
+    return tyro.cli(
+        options,
+        args=arguments,
+        prog=f"rsa2c {function.__name__.rstrip('_')}",
+        description=cleandoc(function.__doc__ or ""),
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.PositionalMetavarFromFieldName),
+        **({} if default is None else {"default": default}),
+    )
+
+
+def choice(*names: str) -> Any:
+    return tyro.conf.arg(metavar="{" + ",".join(names) + "}")

@@ -1,0 +1,65 @@
+"""`rsa2c explain`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from rsa2c.cli.command import choice, command, parse
+from rsa2c.errors import ConfigError
+
+
+@dataclass
+class ExplainOptions:
+    """Which run, what of it, and how."""
+
+    run: tyro.conf.Positional[str]
+    """Run folder, or its name under ./runs."""
+    of: Annotated[str, choice("value", "action", "advantage")] = "value"
+    """What is explained."""
+    method: Annotated[str, choice("kme", "cme")] = "kme"
+    """Interventional values (exact) or observational ones (estimated, with standard errors)."""
+    states: int = 200
+    """States explained, of those the agent visited last."""
+    out: str | None = None
+    """Data file to write, an .npz; the plots take its name. Unset: explain_<of>_<method>.npz in the run folder."""
+
+
+@command
+def explain(arguments: list[str]) -> None:
+    """Shapley values of a run's agent over visited states: a data file, beeswarm, bars and a training heatmap."""
+    options = parse(ExplainOptions, arguments, explain)
+    from pathlib import Path
+
+    from rsa2c import plots
+    from rsa2c.store import Run
+    from rsa2c.training import load_agent
+
+    run = Run.open(options.run)
+    agent = load_agent(run)
+    if not 1 <= options.states <= len(agent.background):
+        raise ConfigError(
+            f"--states must lie between 1 and {len(agent.background)}, the visited states a model keeps, "
+            f"got {options.states}. agent.explain in Python takes any states."
+        )
+    explanation = agent.explain(agent.background[: options.states], of=options.of, method=options.method)
+    out = Path(options.out) if options.out else run.path / f"explain_{options.of}_{options.method}.npz"
+    written = [explanation.save(out)]
+    stem = written[0].with_suffix("")
+    for name in explanation.output_names:
+        label = "" if len(explanation.output_names) == 1 else "_" + name.replace(" ", "_").replace("/", "_")
+        written += plots.save(plots.beeswarm(explanation, name), f"{stem}{label}_beeswarm")
+        written += plots.save(plots.bar(explanation, name), f"{stem}{label}_bars")
+    if agent.attribution_log:
+        epochs, importances, weights = zip(*agent.attribution_log, strict=True)
+        written += plots.save(plots.heatmap(epochs, importances, agent.feature_names), f"{stem}_training")
+        figure = plots.heatmap(epochs, weights, agent.feature_names, label="kernel weight")
+        written += plots.save(figure, f"{stem}_weights")
+    print(f"{agent.env_id}, {agent.algorithm}: {options.of} at {options.states} visited states")
+    print(f"  game      {explanation.game}")
+    print(f"  residual  {abs(explanation.efficiency_residual).max():.1e} (values sum to f(s) - E f up to this)")
+    for name, size in explanation.top(8):
+        print(f"  {size:10.4g}  {name}")
+    print("  files     " + "\n            ".join(str(path) for path in written))

@@ -1,0 +1,71 @@
+"""`rsa2c list`."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from rsa2c.cli.command import command, parse
+from rsa2c.config import ALGORITHMS, preset_names
+from rsa2c.errors import RSA2CError
+
+if TYPE_CHECKING:
+    from rsa2c.store import Run
+
+EXTRAS = {
+    "envs": ("mujoco", "Box2D", "pygame"),
+    "fast": ("envpool",),
+    "explain": ("matplotlib", "shap", "sklearn"),
+    "baselines": ("torch", "stable_baselines3"),
+    "track": ("tensorboard",),
+    "cluster": ("ray",),
+}
+
+
+@command
+def list_(arguments: list[str]) -> None:
+    """Environments with presets, algorithms, installed extras, and the runs under ./runs."""
+    parse(_NoOptions, arguments, list_)
+    from rsa2c.store import find_runs
+
+    print("environments with presets (any other Gymnasium id trains with settings found by itself)")
+    for env_id in _preset_environments():
+        print(f"  {env_id:<20} {', '.join(preset_names(env_id))}")
+    print("\nalgorithms\n  " + "\n  ".join(ALGORITHMS))
+    print("\nextras")
+    for extra, modules in EXTRAS.items():
+        missing = [module for module in modules if importlib.util.find_spec(module) is None]
+        print(f"  {extra:<12}" + (f"pip install 'rsa2c[{extra}]'" if missing else "installed"))
+    runs = find_runs("runs")
+    print("\nruns under ./runs" if runs else "\nno runs under ./runs")
+    for run in runs:
+        print(f"  {run.path}   {_status(run)}")
+
+
+@dataclass
+class _NoOptions:
+    """Nothing to choose."""
+
+
+def _preset_environments() -> list[str]:
+    files = (resources.files("rsa2c") / "presets").iterdir()
+    names = sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return [name.replace("rsa2c-", "rsa2c/") for name in names]
+
+
+def _status(run: Run) -> str:
+    """Steps and last evaluation of a run, in words; what cannot be read is said, and stops nothing."""
+    try:
+        document, rows = run.read_config(), run.read_metrics()
+        total, config = document["total_timesteps"], document["config"]
+        steps = len(rows) * int(config["n_envs"]) * int(config["horizon"])
+        words = f"{steps:,} steps" if steps >= total else f"{steps:,} of {total:,} steps"
+        if run.evaluations_path.exists():
+            words += f", mean return {run.read_evaluations()['results'][-1].mean():.1f}"
+        return words
+    except RSA2CError as error:
+        return f"unreadable: {error}"
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        return f"unreadable: {type(error).__name__} {error}"

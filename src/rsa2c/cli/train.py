@@ -1,0 +1,120 @@
+"""`rsa2c train` and `rsa2c resume`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from rsa2c.cli.command import Flag, choice, command, parse
+from rsa2c.config import ALGORITHMS, Config, algorithm_name, make_config
+from rsa2c.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rsa2c.store import Run
+
+
+@dataclass
+class TrainOptions:
+    """What to train, and where its files go."""
+
+    env: tyro.conf.Positional[str]
+    """Gymnasium id, such as Pendulum-v1."""
+    algorithm: Annotated[str, choice(*ALGORITHMS)] = "rsa2c-kme"
+    """Variant of the method."""
+    preset: str = "default"
+    """Named settings of the environment; the flags below change single ones."""
+    total_timesteps: int | None = None
+    """Training steps, rounded up to whole epochs; unset takes a number fit for the environment."""
+    out: str = "runs"
+    """Folder in which the run's own folder is made."""
+    track: Flag = True
+    """Write TensorBoard events where tensorboard is installed."""
+    quiet: Flag = False
+    """Show no progress."""
+    config: Config = field(default_factory=Config)
+
+
+@command
+def train(arguments: list[str]) -> None:
+    """Train an agent in a new run folder.
+
+    Ctrl-C keeps the last whole epoch, and `rsa2c resume` goes on from there to exactly the same result.
+    """
+    help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
+    choices = [argument for argument in arguments if argument not in help_flags]
+    # The first reading finds which preset the flags are to change, the second changes it (or shows it).
+    first = parse(TrainOptions, choices or help_flags, train)
+    preset = make_config(first.env, first.preset, first.algorithm)
+    default = TrainOptions(first.env, first.algorithm, first.preset, config=preset)
+    options = parse(TrainOptions, help_flags or choices, train, default)
+    if (actual := algorithm_name(options.config)) != options.algorithm:
+        raise ConfigError(
+            f"these settings are no longer {options.algorithm} but {actual}. "
+            + (f"Say so with: --algorithm {actual}" if actual in ALGORITHMS else "")
+        )
+    _announce(options.quiet)
+    from rsa2c.training import train_run
+
+    run = train_run(
+        options.env,
+        options.algorithm,
+        options.preset,
+        options.total_timesteps,
+        options.out,
+        display=not options.quiet,
+        track=options.track,
+        **asdict(options.config),
+    )
+    _print_summary(run)
+
+
+@dataclass
+class ResumeOptions:
+    """Which run, and how far."""
+
+    run: tyro.conf.Positional[str]
+    """Run folder, or its name under ./runs."""
+    total_timesteps: int | None = None
+    """Training steps in all, those already done included; unset takes what the run was first told."""
+    track: Flag = True
+    """Write TensorBoard events where tensorboard is installed."""
+    quiet: Flag = False
+    """Show no progress."""
+
+
+@command
+def resume(arguments: list[str]) -> None:
+    """Go on with a run that was stopped, or train a finished one further."""
+    options = parse(ResumeOptions, arguments, resume)
+    _announce(options.quiet)
+    from rsa2c.training import resume_run
+
+    run = resume_run(options.run, options.total_timesteps, display=not options.quiet, track=options.track)
+    _print_summary(run)
+
+
+def _announce(quiet: bool) -> None:
+    if not quiet:
+        print("preparing (compiles for some seconds in the first run after an installation)", file=sys.stderr)
+
+
+def _print_summary(run: Run) -> None:
+    """What a training run came to, and where its files are."""
+    from rsa2c.training import load_agent
+
+    agent, results = load_agent(run), run.read_evaluations()["results"]
+    seconds = float(run.read_metrics()[-1]["seconds"])
+    weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)
+    top = ", ".join(f"{name} {weight:.2f}" for weight, name in weights[:5])
+    sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
+    print(f"\n{agent.env_id}, {agent.algorithm}, seed {agent.config.seed}")
+    print(f"  mean return  {results[-1].mean():.1f} over {results.shape[1]} episodes")
+    print(f"  training     {agent.num_timesteps:,} steps in {seconds:.1f} s")
+    print(f"  remembers    {sizes} states")
+    print(f"  looks at     {top}  (kernel weights)")
+    print(f"  files        {run.path}")
+    print(f"  next         rsa2c evaluate {run.path}")
+    print(f"               rsa2c explain {run.path} --of action")
