@@ -13,7 +13,8 @@ from importlib.metadata import version
 from rsa2c.cli.command import COMMANDS
 from rsa2c.errors import ConfigError, RSA2CError, did_you_mean
 
-# isort: off  (the order of the help)
+# The order of the help
+# isort: off
 from rsa2c.cli import train  # noqa: F401
 from rsa2c.cli import evaluate  # noqa: F401
 from rsa2c.cli import explain  # noqa: F401
