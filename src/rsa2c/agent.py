@@ -15,10 +15,12 @@ from rsa2c import snapshot
 from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
 from rsa2c.attribution.explaining import Groups
 from rsa2c.callbacks import Callback, Logger, hooks
+from rsa2c.certify import Certificate, certified_radius, certify
 from rsa2c.config import algorithm_name
 from rsa2c.envs import EnvLike
 from rsa2c.errors import ConfigError
 from rsa2c.learner import Learner
+from rsa2c.perturbations import Norm, Region, Units, unit_scale
 from rsa2c.progress import progress
 from rsa2c.rkhs import RKHSFunction
 
@@ -147,6 +149,24 @@ class RSA2C(Learner):
                 feature_names=self.feature_names,
                 **options,
             )
+
+    def certify(
+        self, states: ArrayLike, epsilon: ArrayLike, norm: Norm = "l2", units: Units = "raw"
+    ) -> Certificate:
+        """What no observation error of size `epsilon` can exceed at raw states: change of action, value and policy.
+
+        `epsilon` is one number or one a state, in raw observation units or in those of the normaliser.
+        """
+        region = Region(np.asarray(epsilon, dtype=np.float64), norm, unit_scale(self, units))
+        with self._threads():
+            return certify(self.policy, None if self.config.baseline == "none" else self._value, states, region)
+
+    def certified_radius(
+        self, states: ArrayLike, amount: ArrayLike, norm: Norm = "l2", units: Units = "raw"
+    ) -> NDArray[np.float64]:
+        """(N,): a size of observation errors up to which no action moves by more than `amount`, proven."""
+        with self._threads():
+            return certified_radius(self.policy, states, amount, norm, unit_scale(self, units))
 
     def prototypes(self, state: ArrayLike, k: int = 5) -> Prototypes:
         """The remembered states that carried the action at `state`, with signed shares that add up to its mean."""

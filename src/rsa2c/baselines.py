@@ -1,99 +1,54 @@
-"""Stable-Baselines3's SAC and PPO with RL-Zoo's hyper-parameters, behind one `predict` (extra `baselines`).
-
-The settings are those of github.com/DLR-RM/rl-baselines3-zoo, `hyperparams/sac.yml` (commit c94924e) and
-`hyperparams/ppo.yml` (commit 208b6fd). RL-Zoo has Ant-v3 (SAC) and Ant-v4 (PPO); Ant-v5 takes theirs, and an
-environment it does not have takes the entry "mujoco".
-"""
+"""Stable-Baselines3's SAC and PPO with RL-Zoo's hyper-parameters, behind one `predict` (extra `baselines`)."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c.envs.names import episode_limit
 from rsa2c.envs.single import make_single
-from rsa2c.errors import ConfigError, did_you_mean, require
+from rsa2c.errors import EnvError, require
+from rsa2c.rl_zoo import BASELINES, PRESET, BaselineConfig, baseline_config, settings
 
-
-@dataclass(frozen=True)
-class Settings:
-    """Training steps, environments, whether observation and reward are normalised, SB3's own arguments."""
-
-    total_timesteps: int
-    n_envs: int = 1
-    normalise: bool = False
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-
-BASELINES: dict[str, dict[str, Settings]] = {
-    "sac": {
-        "Pendulum-v1": Settings(20_000, arguments={"learning_rate": 1e-3}),
-        "BipedalWalker-v3": Settings(
-            500_000,
-            arguments={
-                "learning_rate": 7.3e-4,
-                "buffer_size": 300_000,
-                "batch_size": 256,
-                "ent_coef": "auto",
-                "gamma": 0.98,
-                "tau": 0.02,
-                "train_freq": 64,
-                "gradient_steps": 64,
-                "learning_starts": 10_000,
-                "use_sde": True,
-                "policy_kwargs": {"log_std_init": -3, "net_arch": [400, 300]},
-            },
-        ),
-        "mujoco": Settings(1_000_000, arguments={"learning_starts": 10_000}),
-    },
-    "ppo": {
-        "Pendulum-v1": Settings(
-            100_000,
-            n_envs=4,
-            arguments={
-                "n_steps": 1024,
-                "gae_lambda": 0.95,
-                "gamma": 0.9,
-                "n_epochs": 10,
-                "ent_coef": 0.0,
-                "learning_rate": 1e-3,
-                "clip_range": 0.2,
-                "use_sde": True,
-                "sde_sample_freq": 4,
-            },
-        ),
-        "BipedalWalker-v3": Settings(
-            5_000_000,
-            n_envs=32,
-            normalise=True,
-            arguments={
-                "n_steps": 2048,
-                "batch_size": 64,
-                "gae_lambda": 0.95,
-                "gamma": 0.999,
-                "n_epochs": 10,
-                "ent_coef": 0.0,
-                "learning_rate": 3e-4,
-                "clip_range": 0.18,
-            },
-        ),
-        "mujoco": Settings(1_000_000, normalise=True),
-    },
-}
+__all__ = [
+    "BASELINES",
+    "PRESET",
+    "Baseline",
+    "BaselineConfig",
+    "baseline_config",
+    "baseline_env",
+    "build_baseline",
+    "make_baseline",
+    "settings",
+    "torch_threads",
+    "train_baseline",
+]
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A trained SB3 model that takes raw observations."""
+    """An SB3 model that takes raw observations."""
 
+    algorithm: str
+    env_id: str
+    config: BaselineConfig
     model: Any
+    """SB3's SAC or PPO; where it was read from a run folder it has its policy but nothing to learn with."""
     normaliser: Any = None
-    """SB3's VecNormalize, where the model was trained on normalised observations."""
+    """SB3's VecNormalize, where the model is trained on normalised observations."""
+
+    @property
+    def num_timesteps(self) -> int:
+        """Steps it was trained for."""
+        return int(self.model.num_timesteps)
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
@@ -105,13 +60,40 @@ class Baseline:
         return self.model.predict(observation, state, episode_start, deterministic)
 
 
-def settings(name: str, env_id: str) -> Settings:
-    """RL-Zoo's settings of a baseline for an environment."""
-    if name not in BASELINES:
-        raise ConfigError(
-            f"baseline {name!r} is unknown; known are {', '.join(BASELINES)}.{did_you_mean(name, BASELINES)}"
-        )
-    return BASELINES[name].get(env_id, BASELINES[name]["mujoco"])
+def baseline_env(env_id: str, config: BaselineConfig) -> gym.Env[Any, Any]:
+    """One environment as a baseline trains on it."""
+    return make_single(env_id, noise_variance=config.noise_variance, distractors=config.distractors)
+
+
+def build_baseline(name: str, env_id: str, config: BaselineConfig) -> Baseline:
+    """An untrained baseline on its own environments, seeded; it seeds the global generators of Python, numpy and
+    torch, which SB3 draws from."""
+    sb3 = require("stable_baselines3", "baselines", f"The baseline {name}")
+    env_util = require("stable_baselines3.common.env_util", "baselines")
+    vec_env = require("stable_baselines3.common.vec_env", "baselines")
+    _check_environment(name, env_id)
+    env = env_util.make_vec_env(partial(baseline_env, env_id, config), n_envs=config.n_envs, seed=config.seed)
+    if config.normalise:
+        env = vec_env.VecNormalize(env, gamma=config.arguments.get("gamma", 0.99))
+    # SB3 keeps, and adds to, what it is given as policy_kwargs
+    arguments = copy.deepcopy(config.arguments)
+    model = getattr(sb3, name.upper())("MlpPolicy", env, seed=config.seed, device="cpu", **arguments)
+    return Baseline(name, env_id, config, model, env if config.normalise else None)
+
+
+def _check_environment(name: str, env_id: str) -> None:
+    single = make_single(env_id)
+    try:
+        space: Any = single.action_space
+        if episode_limit(single) is None:
+            raise EnvError(
+                f"{env_id} has no episode limit, without which {name} never starts a new episode. Register it with "
+                "max_episode_steps."
+            )
+        if not space.is_bounded():
+            raise EnvError(f"{env_id} has unbounded actions, which SB3 refuses. Take a kernel algorithm.")
+    finally:
+        single.close()
 
 
 def make_baseline(
@@ -124,17 +106,8 @@ def make_baseline(
     **arguments: Any,
 ) -> Baseline:
     """An untrained baseline on its own environments; `arguments` replace single ones of SB3's."""
-    chosen = settings(name, env_id)
-    sb3 = require("stable_baselines3", "baselines", f"The baseline {name}")
-    env_util = require("stable_baselines3.common.env_util", "baselines")
-    vec_env = require("stable_baselines3.common.vec_env", "baselines")
-    factory = partial(make_single, env_id, noise_variance=noise_variance, distractors=distractors)
-    env = env_util.make_vec_env(factory, n_envs=chosen.n_envs, seed=seed)
-    arguments = {**chosen.arguments, **arguments}
-    if chosen.normalise:
-        env = vec_env.VecNormalize(env, gamma=arguments.get("gamma", 0.99))
-    model = getattr(sb3, name.upper())("MlpPolicy", env, seed=seed, device="cpu", **arguments)
-    return Baseline(model, env if chosen.normalise else None)
+    config = baseline_config(name, env_id, seed=seed, noise_variance=noise_variance, distractors=distractors)
+    return build_baseline(name, env_id, replace(config, arguments={**config.arguments, **arguments}))
 
 
 def train_baseline(

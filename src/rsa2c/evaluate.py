@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -14,11 +14,14 @@ from rsa2c.envs.checks import check_actions, check_count, check_observations, ch
 from rsa2c.envs.names import env_id, episode_limit
 from rsa2c.envs.single import Factory, make_single
 from rsa2c.errors import ConfigError, EnvError
+from rsa2c.perturbations import Units, unit_scale
 
-Units = Literal["raw", "normalised"]
+if TYPE_CHECKING:
+    from rsa2c.attacks import Attack
 
 _SIDE_BY_SIDE = 64  # episodes that run together
 _PATIENCE = 100_000  # steps of an episode that nothing ever stops
+_ATTACK_STREAM = 3  # keeps an attack's generators apart from those of `envs.wrappers`
 
 
 @runtime_checkable
@@ -72,6 +75,7 @@ def evaluate(
     deterministic: bool = True,
     units: Units = "raw",
     max_steps: int | None = None,
+    attack: Attack | None = None,
 ) -> EvaluationResult:
     """Returns of `episodes` episodes of a policy.
 
@@ -80,7 +84,8 @@ def evaluate(
     how many others run beside it (for deterministic policies: with `deterministic=False` the policy's own
     generator draws for all at once). They go in lock step, with one call of `predict` for all. Observation
     noise is in raw units, or with `units="normalised"` in those of the agent's normaliser. `max_steps`
-    stops longer episodes.
+    stops longer episodes. `attack` (`rsa2c.attacks.make_attack`) perturbs what the policy sees, after the
+    noise.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
@@ -88,14 +93,14 @@ def evaluate(
         )
     check_count("episodes", episodes)
     check_count("max_steps", max_steps)
-    variance = _raw_variance(policy, noise_variance, units)
+    variance = noise_variance * np.square(unit_scale(policy, units))
 
     returns, lengths = np.zeros(episodes), np.zeros(episodes, dtype=np.int64)
     for start in range(0, episodes, _SIDE_BY_SIDE):
         wave = range(start, min(start + _SIDE_BY_SIDE, episodes))
         singles = [make_single(env, noise_variance=variance, distractors=distractors) for _ in wave]
         try:
-            _run(policy, singles, seed, wave, returns, lengths, deterministic, max_steps)
+            _run(policy, singles, seed, wave, returns, lengths, deterministic, max_steps, attack)
         finally:
             for single in singles:
                 single.close()
@@ -111,6 +116,7 @@ def _run(
     lengths: NDArray[np.int64],
     deterministic: bool,
     max_steps: int | None,
+    attack: Attack | None,
 ) -> None:
     """One episode in each environment, added to `returns` and `lengths` at the numbers in `wave`."""
     one: Any = singles[0]
@@ -119,6 +125,7 @@ def _run(
     shape = (width, one.observation_space.shape[0])
     check_observations(one, observations, shape, 0, wave, "episode")
     patience = _PATIENCE if max_steps is None and episode_limit(one) is None else None
+    rngs = [np.random.default_rng([_ATTACK_STREAM, seed + i]) for i in wave]
     running = np.ones(width, dtype=bool)
     rewards = np.zeros(width)
     state: Any = None
@@ -127,7 +134,8 @@ def _run(
         # A recurrent policy keeps a state for every environment, so its batch keeps them all to the end
         rows = np.flatnonzero(running) if state is None else np.arange(width)
         first = np.full(len(rows), step == 0)
-        actions, state = policy.predict(observations[rows], state, first, deterministic)
+        seen = observations[rows] if attack is None else attack(observations[rows], [rngs[row] for row in rows])
+        actions, state = policy.predict(seen, state, first, deterministic)
         check_actions(one, actions, (len(rows), *action_space.shape), step)
         step += 1
         rewards[:] = 0.0
@@ -144,17 +152,3 @@ def _run(
                 f"{env_id(one)} has no episode limit and did not end within {patience:,} steps. "
                 "Pass max_steps."
             )
-
-
-def _raw_variance(policy: Policy, variance: float, units: str) -> float | NDArray[np.float64]:
-    if units not in get_args(Units):
-        raise ConfigError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}.")
-    if units == "raw":
-        return variance
-    normaliser = getattr(getattr(policy, "policy_mean", None), "normaliser", None)
-    if normaliser is None:
-        raise ConfigError(
-            f"units='normalised' needs an agent with a normaliser, which {type(policy).__name__} has not. "
-            "Use units='raw'."
-        )
-    return variance * np.asarray(normaliser.std, dtype=np.float64) ** 2

@@ -155,13 +155,14 @@ def write_npz(path: PathLike, arrays: Mapping[str, np.ndarray]) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def read_npz(path: PathLike, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The named arrays of an NPZ file that `write_npz` wrote."""
+def read_npz(path: PathLike, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:
+    """The named arrays of an NPZ file that `write_npz` wrote, and the optional ones that are there."""
     content = read_bytes(path)
     arrays: dict[str, np.ndarray] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for name in names:
+            there = archive.namelist()
+            for name in [*names, *(name for name in optional if f"{name}.npy" in there)]:
                 member = archive.getinfo(f"{name}.npy")
                 if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(content):
                     raise ValueError(f"{name} is compressed, or larger than the file")

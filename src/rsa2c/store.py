@@ -3,7 +3,8 @@
 It holds `config.yaml` (what was asked for, versions, commit), `metrics.csv` (one row an epoch),
 `evaluations.npz` (Stable-Baselines3's layout), `attributions.npz`, `model.safetensors` and
 `state.safetensors` (the last boundary checkpoint). The checkpoint is written last, so the other files hold
-its epochs whole; what they hold beyond it is dropped on resume.
+its epochs whole; what they hold beyond it is dropped on resume. `baseline_runs` says how the folders of SAC and PPO
+differ.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import io
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import metadata as package_metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -39,14 +40,18 @@ from rsa2c.files import (
     write_tensors,
 )
 
+if TYPE_CHECKING:
+    from rsa2c.rl_zoo import BaselineConfig
+
 __all__ = ["Run", "StorageError", "find_runs", "make_run_id", "provenance", "read_tensors", "write_tensors"]
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]*")
 _EVALUATIONS = ("timesteps", "results", "ep_lengths")
 _ATTRIBUTIONS = ("epoch", "feature_names", "phi", "weights")
+_RETURNS = ("noise_variance", "returns", "ep_lengths")
 
 
-def make_run_id(env_id: str, algorithm: str, preset: str, config: Config) -> str:
+def make_run_id(env_id: str, algorithm: str, preset: str, config: Config | BaselineConfig) -> str:
     """`<env, / as ->__<algorithm>__<preset>__n<noise variance>__s<seed>`, with `__d<k>` for k distractors."""
     name = re.sub(r"[/:]", "-", env_id)
     run_id = f"{name}__{algorithm}__{preset}__n{config.noise_variance:g}__s{config.seed}"
@@ -62,13 +67,22 @@ class Run:
         self.metrics_path = self.path / "metrics.csv"
         self.evaluations_path = self.path / "evaluations.npz"
         self.attributions_path = self.path / "attributions.npz"
+        self.returns_path = self.path / "returns.npz"
         self.model_path = self.path / "model.safetensors"
         self.state_path = self.path / "state.safetensors"
         self._columns: list[str] | None = None
 
     @classmethod
-    def create(cls, out: PathLike, run_id: str, config: Config, extra: Mapping[str, Any]) -> Run:
-        """A new folder `out/run_id`; `extra` names environment, algorithm, preset and total_timesteps.
+    def create(
+        cls,
+        out: PathLike,
+        run_id: str,
+        config: Config | BaselineConfig,
+        extra: Mapping[str, Any],
+        packages: Sequence[str] = (),
+    ) -> Run:
+        """A new folder `out/run_id`; `extra` names environment, algorithm, preset and total_timesteps, and
+        `packages` what computes beside the usual.
 
         A folder without `config.yaml` never began (its process was killed at once) and is taken over.
         """
@@ -82,7 +96,7 @@ class Run:
             ) from error
         with run.locked():
             cls.refuse_existing(out, run_id)
-            run.write_config({**extra, **provenance(), "config": asdict(config)})
+            run.write_config({**extra, **provenance(*packages), "config": asdict(config)})
         return run
 
     @classmethod
@@ -144,7 +158,7 @@ class Run:
         write_atomically(self.config_path, text.encode())
 
     def read_config(self) -> dict[str, Any]:
-        """The document of `config.yaml`; under `config` it has every field of `Config`."""
+        """The document of `config.yaml`; under `config` it has every field of `Config` (or `BaselineConfig`)."""
         try:
             document = yaml.safe_load(read_bytes(self.config_path))
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -193,14 +207,19 @@ class Run:
         except OSError as error:
             raise StorageError(f"{self.metrics_path} was not saved: {error.strerror or error}.") from error
 
-    def write_evaluations(self, timesteps: np.ndarray, results: np.ndarray, ep_lengths: np.ndarray) -> None:
-        """Write evaluations as Stable-Baselines3 does: a row an evaluation, a column an episode."""
-        arrays = (timesteps, results, ep_lengths)
-        write_npz(self.evaluations_path, dict(zip(_EVALUATIONS, arrays, strict=True)))
+    def write_evaluations(
+        self, timesteps: np.ndarray, results: np.ndarray, ep_lengths: np.ndarray, gap: np.ndarray | None = None
+    ) -> None:
+        """Write evaluations as Stable-Baselines3 does: a row an evaluation, a column an episode.
+
+        `gap` (n,) is the excess over the optimal cost, on environments whose optimum is known.
+        """
+        arrays = dict(zip(_EVALUATIONS, (timesteps, results, ep_lengths), strict=True))
+        write_npz(self.evaluations_path, arrays if gap is None else {**arrays, "gap": gap})
 
     def read_evaluations(self) -> dict[str, np.ndarray]:
-        """`timesteps` (n,), `results` and `ep_lengths` (n, episodes)."""
-        return read_npz(self.evaluations_path, _EVALUATIONS)
+        """`timesteps` (n,), `results` and `ep_lengths` (n, episodes), `gap` (n,) where it is known."""
+        return read_npz(self.evaluations_path, _EVALUATIONS, optional=("gap",))
 
     def write_attributions(
         self, epoch: np.ndarray, feature_names: np.ndarray, phi: np.ndarray, weights: np.ndarray
@@ -213,6 +232,14 @@ class Run:
         """`epoch` (n,), `feature_names` (d,), `phi` and `weights` (n, d)."""
         return read_npz(self.attributions_path, _ATTRIBUTIONS)
 
+    def write_returns(self, noise_variance: np.ndarray, returns: np.ndarray, ep_lengths: np.ndarray) -> None:
+        """Write a sweep's last evaluation: a row a noise variance, a column an episode."""
+        write_npz(self.returns_path, dict(zip(_RETURNS, (noise_variance, returns, ep_lengths), strict=True)))
+
+    def read_returns(self) -> dict[str, np.ndarray]:
+        """`noise_variance` (n,), `returns` and `ep_lengths` (n, episodes)."""
+        return read_npz(self.returns_path, _RETURNS)
+
     def rewind(self, epoch: int, timesteps: int) -> None:
         """Drop metrics, evaluations and attributions beyond a checkpoint: they will be made again."""
         try:
@@ -220,7 +247,7 @@ class Run:
             if self.evaluations_path.exists():
                 done = self.read_evaluations()
                 mask = done["timesteps"] <= timesteps
-                self.write_evaluations(*(done[key][mask] for key in _EVALUATIONS))
+                self.write_evaluations(**{key: array[mask] for key, array in done.items()})
             if self.attributions_path.exists():
                 log = self.read_attributions()
                 mask, names = log["epoch"] <= epoch, log["feature_names"]
@@ -246,10 +273,10 @@ def find_runs(root: PathLike) -> list[Run]:
 
 
 @cache
-def provenance() -> dict[str, Any]:
-    """Versions of what computes, and the commit when the package runs from its own git checkout."""
+def provenance(*packages: str) -> dict[str, Any]:
+    """Versions of what computes (and of `packages`), and the commit when the package runs from its own git checkout."""
     versions: dict[str, str] = {}
-    for name in ("rsa2c", "numpy", "scipy", "numba", "gymnasium", "envpool", "mujoco", "box2d"):
+    for name in ("rsa2c", "numpy", "scipy", "numba", "gymnasium", "envpool", "mujoco", "box2d", *packages):
         with contextlib.suppress(package_metadata.PackageNotFoundError):
             versions[name] = package_metadata.version(name)
     return {"versions": versions, "commit": _commit()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -49,6 +51,13 @@ class Tracker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.close()
+
+
+def tracker_in(folder: PathLike, first_step: int = 0, enabled: bool = True) -> AbstractContextManager[Tracker | None]:
+    """A tracker where one is wanted and tensorboard is installed, else None."""
+    if enabled and importlib.util.find_spec("tensorboard") is not None:
+        return Tracker(folder, first_step)
+    return nullcontext()
 
 
 def epoch_scalars(agent: RSA2C, seconds: float, steps: int) -> dict[str, float]:

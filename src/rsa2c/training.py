@@ -2,33 +2,51 @@
 
 An epoch is the unit of everything. Whatever stops a run (Ctrl-C, SIGTERM, an environment that fails, a power
 cut), its unfinished epoch is discarded and the folder holds an epoch boundary, from which `resume_run`
-reaches, byte for byte, the model of a run that was never stopped.
+reaches, byte for byte, the model of a run that was never stopped. Baselines are trained by `baseline_runs`, behind
+the same functions.
 """
 
 from __future__ import annotations
 
 import copy
-import importlib.util
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from types import FrameType
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from rsa2c import snapshot
+from rsa2c import baseline_runs, snapshot
 from rsa2c.agent import RSA2C
+from rsa2c.baselines import BASELINES, Baseline
 from rsa2c.config import algorithm_name, make_config
 from rsa2c.errors import ConfigError
-from rsa2c.evaluate import EvaluationResult, evaluate
 from rsa2c.files import PathLike
 from rsa2c.progress import progress
+from rsa2c.running import (
+    EVALUATION_SEED,
+    TrainingInterrupted,
+    evaluate_agent,
+    longest_episode,
+    optimality_gap,
+    signals_ignored,
+    terminations_interrupt,
+)
 from rsa2c.store import Run, make_run_id
-from rsa2c.track import Tracker, epoch_scalars, evaluation_scalars
+from rsa2c.track import Tracker, epoch_scalars, evaluation_scalars, tracker_in
+
+__all__ = [
+    "EVALUATION_SEED",
+    "TrainingInterrupted",
+    "evaluate_agent",
+    "is_finished",
+    "load_agent",
+    "load_policy",
+    "longest_episode",
+    "resume_run",
+    "train_run",
+]
 
 TOTAL_TIMESTEPS = {
     "Pendulum-v1": 200_000,
@@ -39,18 +57,6 @@ TOTAL_TIMESTEPS = {
 """Steps of a run that was not told how many; 1 M for other environments."""
 CHECKPOINT_INTERVAL = 5.0
 """Seconds of training between checkpoints (taken at the next epoch boundary)."""
-EVALUATION_SEED = 10_000
-"""First seed of the evaluations' episodes: far from the seeds of runs and of `rsa2c evaluate`."""
-
-
-class TrainingInterrupted(KeyboardInterrupt):
-    """A signal stopped a run; its folder holds the last epoch boundary."""
-
-    def __init__(self, run: Run, epoch: int) -> None:
-        super().__init__(
-            f"Interrupted; the unfinished epoch is discarded and epoch {epoch} is saved.\n"
-            f"Continue with: rsa2c resume {run.path}"
-        )
 
 
 def train_run(
@@ -62,14 +68,20 @@ def train_run(
     *,
     display: bool = False,
     track: bool = True,
+    suffix: str = "",
     **fields: Any,
 ) -> Run:
-    """Train a new agent in a new folder under `out`; `fields` are fields of `Config`."""
+    """Train a new agent in a new folder under `out`; `fields` are fields of `Config` (for sac and ppo, those of
+    `BaselineFields`), `suffix` is what the run id needs beyond its usual parts."""
+    _check_total(total_timesteps)
+    if algorithm in BASELINES:
+        return baseline_runs.train(
+            env_id, algorithm, preset, total_timesteps, out, suffix, display=display, track=track, **fields
+        )
     config = make_config(env_id, preset, algorithm, **fields)
     total = total_timesteps if total_timesteps is not None else TOTAL_TIMESTEPS.get(env_id, 1_000_000)
-    _check_total(total)
     name = algorithm or algorithm_name(config)
-    run_id = make_run_id(env_id, name, preset, config)
+    run_id = make_run_id(env_id, name, preset, config) + suffix
     Run.refuse_existing(out, run_id)
     agent = RSA2C(env_id, algorithm, preset=preset, **fields)
     extra = {"environment": env_id, "algorithm": name, "preset": preset, "total_timesteps": total}
@@ -84,13 +96,16 @@ def resume_run(
 ) -> Run:
     """Go on from a run's last checkpoint to `total_timesteps`, counted from the run's beginning.
 
-    Unset, it is what the run was first told. A run stopped before its first checkpoint begins again.
+    Unset, it is what the run was first told. A run stopped before its first checkpoint begins again, and so does a
+    baseline that was stopped at all.
     """
     run = Run.open(path)
     with run.locked():
         document = run.read_config()
         total = total_timesteps if total_timesteps is not None else document["total_timesteps"]
         _check_total(total)
+        if document["algorithm"] in BASELINES:
+            return baseline_runs.resume(run, total, display=display, track=track)
         agent = load_agent(run, fresh=True)
         if remaining(agent, total) <= 0:
             raise ConfigError(
@@ -104,32 +119,32 @@ def resume_run(
     return run
 
 
+def is_finished(run: Run, total_timesteps: int | None = None) -> bool:
+    """Whether a run has the training steps it was told to make (or `total_timesteps`)."""
+    document = run.read_config()
+    total = total_timesteps if total_timesteps is not None else document["total_timesteps"]
+    if document["algorithm"] in BASELINES:
+        return run.model_path.exists() and baseline_runs.saved_steps(run) >= total
+    return run.state_path.exists() and remaining(load_agent(run), total) <= 0
+
+
+def load_policy(run: Run) -> RSA2C | Baseline:
+    """The policy of a run of any algorithm: a kernel agent at its last checkpoint, or a trained baseline."""
+    return baseline_runs.load(run) if run.read_config()["algorithm"] in BASELINES else load_agent(run)
+
+
 def load_agent(run: Run, fresh: bool = False) -> RSA2C:
-    """The agent of a run at its last checkpoint; with `fresh`, a new one where there is no checkpoint yet."""
+    """The kernel agent of a run at its last checkpoint; with `fresh`, a new one where there is no checkpoint yet."""
+    document = run.read_config()
+    if document["algorithm"] in BASELINES:
+        raise ConfigError(
+            f"run {run.path} holds {document['algorithm']}, a neural network; this needs a kernel agent, such as "
+            "--algorithm rsa2c-kme trains."
+        )
     if fresh and not run.state_path.exists():
-        document = run.read_config()
         preset = document.get("preset", "default")
         return RSA2C(document["environment"], preset=preset, **document["config"])
     return snapshot.load(run.state_path, kind="state")
-
-
-def evaluate_agent(agent: RSA2C) -> EvaluationResult:
-    """The fixed-seed evaluation of a run's learning curve, under the noise it trains with."""
-    config = agent.config
-    return evaluate(
-        agent,
-        agent.env_id,
-        episodes=config.evaluation_episodes,
-        noise_variance=config.noise_variance,
-        distractors=config.distractors,
-        seed=EVALUATION_SEED,
-        max_steps=longest_episode(agent),
-    )
-
-
-def longest_episode(agent: RSA2C) -> int | None:
-    """Steps at which an evaluation stops an episode: the training's horizon, where the environment has no limit."""
-    return agent.sizes.horizon if agent.episode_limit is None else None
 
 
 def trained_steps(agent: RSA2C) -> int:
@@ -142,8 +157,8 @@ def remaining(agent: RSA2C, total: int) -> int:
     return total - trained_steps(agent)
 
 
-def _check_total(total: int) -> None:
-    if total <= 0:
+def _check_total(total: int | None) -> None:
+    if total is not None and total <= 0:
         raise ConfigError(f"total_timesteps must be positive, got {total}.")
 
 
@@ -151,19 +166,18 @@ def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> No
     epochs = math.ceil(remaining(agent, total) / agent.sizes.epoch_steps)
     goal = agent.num_timesteps + epochs * agent.sizes.epoch_steps
     with ExitStack() as stack:
-        tracker = None
-        if track and importlib.util.find_spec("tensorboard") is not None:
-            tracker = stack.enter_context(Tracker(run.path, agent.num_timesteps if agent.epoch else 0))
+        tracker = stack.enter_context(tracker_in(run.path, agent.num_timesteps if agent.epoch else 0, track))
         show = stack.enter_context(progress(agent, goal, enabled=display))
         keeper = _Keeper(run, agent, goal, show, tracker)
-        stack.enter_context(_terminations_interrupt())
+        stack.enter_context(terminations_interrupt())
         try:
             agent.learn(remaining(agent, total), callback=keeper.after_epoch)
             keeper.save()
         except KeyboardInterrupt:
-            with _signals_ignored():
+            with signals_ignored():
                 keeper.save()
-            raise TrainingInterrupted(run, keeper.boundary.epoch) from None
+            kept = f"the unfinished epoch is discarded and epoch {keeper.boundary.epoch} is saved"
+            raise TrainingInterrupted(run, kept) from None
         except Exception:
             keeper.save()
             raise
@@ -182,9 +196,10 @@ class _Keeper:
         self.seconds = float(rows[-1]["seconds"]) if rows else 0.0
         self.first_seconds, self.first_steps = self.seconds, agent.num_timesteps
         done = run.read_evaluations() if run.evaluations_path.exists() else None
-        self.evaluations: list[tuple[int, np.ndarray, np.ndarray]] = (
-            list(zip(done["timesteps"], done["results"], done["ep_lengths"], strict=True)) if done else []
-        )
+        self.evaluations: list[tuple[int, np.ndarray, np.ndarray, float]] = []
+        if done:
+            gap = done.get("gap", np.full(len(done["timesteps"]), np.nan))
+            self.evaluations = list(zip(done["timesteps"], done["results"], done["ep_lengths"], gap, strict=True))
         self.resumed = self.saved_at = time.perf_counter()
 
     def after_epoch(self, *_: Any) -> None:
@@ -206,7 +221,8 @@ class _Keeper:
     def evaluate(self) -> float:
         """Evaluate the agent now; the mean return."""
         result = evaluate_agent(self.agent)
-        self.evaluations.append((self.agent.num_timesteps, result.returns, result.lengths))
+        gap = optimality_gap(self.agent)
+        self.evaluations.append((self.agent.num_timesteps, result.returns, result.lengths, gap))
         if self.tracker is not None:
             scalars = evaluation_scalars(result.returns, result.lengths)
             self.tracker.scalars(self.agent.num_timesteps, scalars)
@@ -219,8 +235,9 @@ class _Keeper:
             run.sync_metrics()
         past = [row for row in self.evaluations if row[0] <= boundary.num_timesteps]
         if past:
-            timesteps, results, lengths = zip(*past, strict=True)
-            run.write_evaluations(np.array(timesteps), np.stack(results), np.stack(lengths))
+            timesteps, results, lengths, gaps = zip(*past, strict=True)
+            gap = None if np.all(np.isnan(gaps)) else np.array(gaps)
+            run.write_evaluations(np.array(timesteps), np.stack(results), np.stack(lengths), gap)
         if boundary.attribution_log:
             before, phi, weights = zip(*boundary.attribution_log, strict=True)
             epoch, names = np.array(before) + 1, np.array(boundary.feature_names)
@@ -235,33 +252,3 @@ def _shallow(agent: RSA2C) -> RSA2C:
     boundary.history = list(agent.history)
     boundary.attribution_log = list(agent.attribution_log)
     return boundary
-
-
-@contextmanager
-def _terminations_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP act as Ctrl-C does, where handlers can be set (the main thread)."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    with _handlers(interrupt, signal.SIGTERM, signal.SIGHUP):
-        yield
-
-
-@contextmanager
-def _signals_ignored() -> Iterator[None]:
-    with _handlers(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        yield
-
-
-@contextmanager
-def _handlers(handler: Any, *numbers: int) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = [signal.signal(number, handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, old in zip(numbers, before, strict=True):
-            signal.signal(number, old)

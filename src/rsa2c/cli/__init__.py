@@ -18,6 +18,8 @@ from rsa2c.errors import ConfigError, RSA2CError, did_you_mean
 from rsa2c.cli import train  # noqa: F401
 from rsa2c.cli import evaluate  # noqa: F401
 from rsa2c.cli import explain  # noqa: F401
+from rsa2c.cli import certify  # noqa: F401
+from rsa2c.cli import sweep  # noqa: F401
 from rsa2c.cli import overview  # noqa: F401
 # isort: on
 

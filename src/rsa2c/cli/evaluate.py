@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 import tyro
 
 from rsa2c.cli.command import Flag, command, parse
+from rsa2c.errors import ConfigError
 
 
 @dataclass
@@ -21,6 +23,13 @@ class EvaluateOptions:
     """Episodes, started from seed, seed + 1, ..."""
     noise_variance: float = 0.0
     """Variance of Gaussian noise added to the observations, in raw units."""
+    attack: Literal["random", "mad", "critic", "box"] | None = None
+    """Perturb what the agent sees: at random, to change the action most (mad), to the action its critic thinks worst
+    (critic), or by a search without gradients (box)."""
+    epsilon: float | None = None
+    """Size of the attack's perturbations, in raw units."""
+    norm: Literal["l2", "linf"] = "l2"
+    """Norm in which that size is measured."""
     seed: int = 0
     """Seed of the first episode."""
     json: Flag = False
@@ -31,12 +40,18 @@ class EvaluateOptions:
 def evaluate(arguments: list[str]) -> None:
     """Returns of a run's agent over fixed-seed episodes of Gymnasium's own environment."""
     options = parse(EvaluateOptions, arguments, evaluate)
+    if (options.attack is None) != (options.epsilon is None):
+        raise ConfigError("--attack and --epsilon go together: give both, or neither.")
+    from rsa2c.attacks import make_attack
     from rsa2c.evaluate import evaluate as measure
     from rsa2c.store import Run
-    from rsa2c.training import load_agent, longest_episode
+    from rsa2c.training import load_policy, longest_episode
 
     run = Run.open(options.run)
-    agent = load_agent(run)
+    agent = load_policy(run)
+    attack = None
+    if options.attack is not None and options.epsilon is not None:
+        attack = make_attack(options.attack, agent, options.epsilon, options.norm)
     result = measure(
         agent,
         agent.env_id,
@@ -45,6 +60,7 @@ def evaluate(arguments: list[str]) -> None:
         distractors=agent.config.distractors,
         seed=options.seed,
         max_steps=longest_episode(agent),
+        attack=attack,
     )
     if options.json:
         interval = [bound if math.isfinite(bound) else None for bound in result.interval()]
@@ -59,4 +75,5 @@ def evaluate(arguments: list[str]) -> None:
     print(f"{agent.env_id}, {agent.algorithm}, {agent.num_timesteps:,} steps")
     print(f"mean return      {result.mean:.2f}   95% interval {low:.2f} to {high:.2f}")
     print(f"over episodes    standard deviation {result.std:.2f}, worst {result.returns.min():.2f}")
-    print(f"{options.episodes} episodes from seed {options.seed}, noise variance {noise}")
+    under = f", attack {options.attack} of {options.norm} size {options.epsilon:g}" if attack else ""
+    print(f"{options.episodes} episodes from seed {options.seed}, noise variance {noise}{under}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rsa2c.cli.command import command, parse
 from rsa2c.config import ALGORITHMS, preset_names
 from rsa2c.errors import RSA2CError
+from rsa2c.rl_zoo import BASELINES
 
 if TYPE_CHECKING:
     from rsa2c.store import Run
@@ -33,7 +34,7 @@ def list_(arguments: list[str]) -> None:
     print("environments with presets (any other Gymnasium id trains with settings found by itself)")
     for env_id in _preset_environments():
         print(f"  {env_id:<20} {', '.join(preset_names(env_id))}")
-    print("\nalgorithms\n  " + "\n  ".join(ALGORITHMS))
+    print("\nalgorithms\n  " + "\n  ".join([*ALGORITHMS, *BASELINES]))
     print("\nextras")
     for extra, modules in EXTRAS.items():
         missing = [module for module in modules if importlib.util.find_spec(module) is None]
@@ -60,7 +61,10 @@ def _status(run: Run) -> str:
     try:
         document, rows = run.read_config(), run.read_metrics()
         total, config = document["total_timesteps"], document["config"]
-        steps = len(rows) * int(config["n_envs"]) * int(config["horizon"])
+        if document["algorithm"] in BASELINES:
+            steps = int(rows[-1]["timesteps"]) if rows else 0
+        else:
+            steps = len(rows) * int(config["n_envs"]) * int(config["horizon"])
         words = f"{steps:,} steps" if steps >= total else f"{steps:,} of {total:,} steps"
         if run.evaluations_path.exists():
             words += f", mean return {run.read_evaluations()['results'][-1].mean():.1f}"

@@ -3,50 +3,71 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from rsa2c.cli.command import Flag, choice, command, parse
 from rsa2c.config import ALGORITHMS, Config, algorithm_name, make_config
 from rsa2c.errors import ConfigError
+from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
 
 if TYPE_CHECKING:
     from rsa2c.store import Run
 
 
 @dataclass
-class TrainOptions:
+class CommonOptions:
     """What to train, and where its files go."""
 
     env: tyro.conf.Positional[str]
     """Gymnasium id, such as Pendulum-v1."""
-    algorithm: Annotated[str, choice(*ALGORITHMS)] = "rsa2c-kme"
-    """Variant of the method."""
+    algorithm: Annotated[str, choice(*ALGORITHMS, *BASELINES)] = "rsa2c-kme"
+    """Variant of the method, or a baseline of Stable-Baselines3 (`--algorithm sac --help` shows its flags)."""
     preset: str = "default"
-    """Named settings of the environment; the flags below change single ones."""
+    """Named settings of the environment (sac and ppo have rl-zoo alone); the flags below change single ones."""
     total_timesteps: int | None = None
-    """Training steps, rounded up to whole epochs; unset takes a number fit for the environment."""
+    """Training steps, rounded up to whole epochs (PPO: rollouts); unset takes a number fit for the environment."""
     out: str = "runs"
     """Folder in which the run's own folder is made."""
     track: Flag = True
     """Write TensorBoard events where tensorboard is installed."""
     quiet: Flag = False
     """Show no progress."""
+
+
+@dataclass
+class TrainOptions(CommonOptions):
+    """What to train, and where its files go."""
+
     config: Config = field(default_factory=Config)
+
+
+@dataclass
+class BaselineOptions(CommonOptions):
+    """What to train, and where its files go."""
+
+    config: BaselineFields = field(default_factory=BaselineFields)
 
 
 @command
 def train(arguments: list[str]) -> None:
     """Train an agent in a new run folder.
 
-    Ctrl-C keeps the last whole epoch, and `rsa2c resume` goes on from there to exactly the same result.
+    Ctrl-C keeps the last whole epoch, and `rsa2c resume` goes on from there to exactly the same result (sac and ppo
+    begin again).
     """
     help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
     choices = [argument for argument in arguments if argument not in help_flags]
     # The first reading finds which preset the flags are to change, the second changes it (or shows it).
     first = parse(TrainOptions, choices or help_flags, train)
+    if first.algorithm in BASELINES:
+        if help_flags:
+            parse(BaselineOptions, help_flags, train, BaselineOptions(first.env, first.algorithm, PRESET))
+        told = {item.name: getattr(first.config, item.name) for item in fields(Config)}
+        _train(first, {name: value for name, value in told.items() if value != getattr(Config(), name)})
+        return
     preset = make_config(first.env, first.preset, first.algorithm)
     default = TrainOptions(first.env, first.algorithm, first.preset, config=preset)
     options = parse(TrainOptions, help_flags or choices, train, default)
@@ -56,6 +77,10 @@ def train(arguments: list[str]) -> None:
             + (f"Say so with: --algorithm {actual}" if actual in ALGORITHMS else "")
         )
     _announce(options.quiet)
+    _train(options, asdict(options.config))
+
+
+def _train(options: CommonOptions, told: dict[str, Any]) -> None:
     from rsa2c.training import train_run
 
     run = train_run(
@@ -66,7 +91,7 @@ def train(arguments: list[str]) -> None:
         options.out,
         display=not options.quiet,
         track=options.track,
-        **asdict(options.config),
+        **told,
     )
     _print_summary(run)
 
@@ -87,7 +112,10 @@ class ResumeOptions:
 
 @command
 def resume(arguments: list[str]) -> None:
-    """Go on with a run that was stopped, or train a finished one further."""
+    """Go on with a run that was stopped, or train a finished one further.
+
+    A run of sac or ppo that was stopped begins again, and a finished one stays as it is.
+    """
     options = parse(ResumeOptions, arguments, resume)
     _announce(options.quiet)
     from rsa2c.training import resume_run
@@ -103,18 +131,21 @@ def _announce(quiet: bool) -> None:
 
 def _print_summary(run: Run) -> None:
     """What a training run came to, and where its files are."""
-    from rsa2c.training import load_agent
+    from rsa2c.agent import RSA2C
+    from rsa2c.training import load_policy
 
-    agent, results = load_agent(run), run.read_evaluations()["results"]
+    agent, results = load_policy(run), run.read_evaluations()["results"]
     seconds = float(run.read_metrics()[-1]["seconds"])
-    weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)
-    top = ", ".join(f"{name} {weight:.2f}" for weight, name in weights[:5])
-    sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
     print(f"\n{agent.env_id}, {agent.algorithm}, seed {agent.config.seed}")
     print(f"  mean return  {results[-1].mean():.1f} over {results.shape[1]} episodes")
     print(f"  training     {agent.num_timesteps:,} steps in {seconds:.1f} s")
-    print(f"  remembers    {sizes} states")
-    print(f"  looks at     {top}  (kernel weights)")
+    if isinstance(agent, RSA2C):
+        weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)
+        top = ", ".join(f"{name} {weight:.2f}" for weight, name in weights[:5])
+        sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
+        print(f"  remembers    {sizes} states")
+        print(f"  looks at     {top}  (kernel weights)")
     print(f"  files        {run.path}")
     print(f"  next         rsa2c evaluate {run.path}")
-    print(f"               rsa2c explain {run.path} --of action")
+    if isinstance(agent, RSA2C):
+        print(f"               rsa2c explain {run.path} --of action")

@@ -1,0 +1,250 @@
+"""Attacks on what a policy sees: what they find inside a region bounds the region's certificate from below.
+
+An attack maps observations (n, d) to perturbed ones, with one generator a row, and stands between environment and
+policy in `evaluate`; the environment itself is never touched. Agents of this library are attacked along exact
+gradients, any other policy (Stable-Baselines3's too) along central differences of its `predict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.errors import ConfigError, did_you_mean, require
+from rsa2c.kernels import RBF
+from rsa2c.perturbations import Array, Norm, Region, Units, unit_scale
+from rsa2c.rkhs import RKHSFunction
+
+STEPS = 10
+"""Steps of a gradient attack."""
+STRIDE = 0.4
+"""Length of a step, as a share of epsilon."""
+CANDIDATES = 64
+"""Perturbations a box search tries before it refines the best."""
+DIFFERENCE, SMALLEST_DIFFERENCE = 0.05, 1e-4
+"""Half the span of a central difference: a share of epsilon, but no less than a policy in single precision resolves."""
+
+Generators = Sequence[np.random.Generator]
+Score = Callable[[Array], Array]
+
+
+class Attack(Protocol):
+    """Perturbed observations (n, d) for true ones, with a generator for each row."""
+
+    def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What an attacker knows of a policy: its mean action (n, m), and J^T v for weights v (n, m) on its outputs."""
+
+    mean: Score
+    pull: Callable[[Array, Array], Array]
+
+
+def function_target(function: RKHSFunction) -> Target:
+    """An RKHS function with its exact gradient."""
+    return Target(function, lambda states, weights: pulled(function, states, weights))
+
+
+def policy_target(policy: Any, region: Region) -> Target:
+    """The policy's mean before squashing where it is a kernel expansion, else its deterministic `predict`."""
+    if isinstance(getattr(policy, "policy_mean", None), RKHSFunction):
+        return function_target(policy.policy_mean)
+
+    def mean(observations: Array) -> Array:
+        return np.asarray(policy.predict(observations, deterministic=True)[0], dtype=np.float64)
+
+    def along(observations: Array, weights: Array) -> Array:
+        return np.sum(mean(observations) * weights, axis=1)
+
+    return Target(mean, lambda states, weights: differenced(along, states, region, weights))
+
+
+def pulled(function: RKHSFunction, states: Array, weights: Array) -> Array:
+    """(n, d): gradient of sum_o weights_o f_o at each raw state, O(n q (m + d))."""
+    if not isinstance(function.kernel, RBF):
+        return np.einsum("nm,nmd->nd", weights, function.gradient(states))
+    x, y = function.normaliser(states), function.centres
+    pull = function.kernel(x, y) * (weights @ function.coefficients.T)
+    gradient = (pull @ y - pull.sum(axis=1, keepdims=True) * x) * function.kernel.scales**2
+    return gradient * function.normaliser.slope(states)
+
+
+def differenced(score: Callable[..., Array], states: Array, region: Region, *rows: Array) -> Array:
+    """(n, d): central differences of a score (n,) of states and of further arrays with a row for each state."""
+    n, d = states.shape
+    width = np.maximum(DIFFERENCE * region.radii(n)[:, None] * region.scale, SMALLEST_DIFFERENCE * (1 + np.abs(states)))
+    steps = width[:, None, :] * np.eye(d)
+    moved = [(states[:, None] + sign * steps).reshape(n * d, d) for sign in (1.0, -1.0)]
+    repeated = [np.repeat(row, d, axis=0) for row in rows]
+    high, low = (score(s, *repeated).reshape(n, d) for s in moved)
+    return (high - low) / (2 * width)
+
+
+def ascend(
+    score: Score, gradient: Score, states: Array, region: Region, rngs: Generators, steps: int = STEPS
+) -> Array:
+    """Projected gradient ascent from a random start; the perturbed states of highest score met on the way."""
+    perturbation = region.sampled(rngs, states.shape[1])
+    best, highest = perturbation, score(states + perturbation)
+    for _ in range(steps):
+        step = region.steepest(gradient(states + perturbation))
+        perturbation = region.projected(perturbation + STRIDE * step)
+        reached = score(states + perturbation)
+        better = reached > highest
+        best = np.where(better[:, None], perturbation, best)
+        highest = np.where(better, reached, highest)
+    return states + best
+
+
+@dataclass(frozen=True, eq=False)
+class RandomAttack:
+    """A perturbation drawn uniformly from the region at every step."""
+
+    region: Region
+
+    def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array:
+        return observations + self.region.sampled(rngs, observations.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class MadAttack:
+    """Maximal action difference: the mean as far from its true place as possible (Zhang et al. 2020)."""
+
+    region: Region
+    target: Target
+
+    def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array:
+        states = observations.astype(np.float64)
+        true = self.target.mean(states)
+        return ascend(
+            lambda s: np.sum((self.target.mean(s) - true) ** 2, axis=1),
+            lambda s: self.target.pull(s, self.target.mean(s) - true),
+            states,
+            self.region,
+            rngs,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AdvantageAttack:
+    """The action the Advantage Critic thinks worst at the true state: least w_A(s)^T h(s + D)."""
+
+    region: Region
+    target: Target
+    advantage: RKHSFunction
+
+    def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array:
+        states = observations.astype(np.float64)
+        against = -self.advantage(states)
+        return ascend(
+            lambda s: np.sum(self.target.mean(s) * against, axis=1),
+            lambda s: self.target.pull(s, against),
+            states,
+            self.region,
+            rngs,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ValueAttack:
+    """The nearby observation of least value, by a critic of states alone."""
+
+    region: Region
+    value: Score
+
+    def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array:
+        def score(states: Array) -> Array:
+            return -self.value(states)
+
+        states = observations.astype(np.float64)
+        return ascend(score, lambda s: differenced(score, s, self.region), states, self.region, rngs)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxSearch:
+    """The largest change of the action among random corners (l2: boundary points), then improved feature by feature.
+
+    A feature's perturbation changes its sign where that helps. No gradient is needed, and the search sees the action
+    after squashing and clipping.
+    """
+
+    region: Region
+    action: Score
+
+    def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array:
+        states = observations.astype(np.float64)
+        n, d = states.shape
+        true = self.action(states)
+
+        def score(perturbations: Array) -> Array:
+            count = len(perturbations)
+            moved = self.action((states + perturbations).reshape(-1, d)).reshape(count, n, -1)
+            return np.sum((moved - true) ** 2, axis=2)
+
+        drawn = np.stack([rng.standard_normal((CANDIDATES, d)) for rng in rngs], axis=1)
+        tried = np.stack([self.region.steepest(each) for each in drawn])
+        first = score(tried)
+        best, highest = tried[first.argmax(axis=0), np.arange(n)], first.max(axis=0)
+        order = np.stack([rng.permutation(d)[:CANDIDATES] for rng in rngs])
+        for features in order.T:
+            flipped = best.copy()
+            flipped[np.arange(n), features] *= -1.0
+            reached = score(flipped[None])[0]
+            better = reached > highest
+            best = np.where(better[:, None], flipped, best)
+            highest = np.where(better, reached, highest)
+        return states + best
+
+
+def make_attack(
+    name: str,
+    policy: Any,
+    epsilon: float,
+    norm: Norm = "l2",
+    units: Units = "raw",
+    scale: float | Array | None = None,
+) -> Attack:
+    """The attack called `name` on a policy; `scale` replaces `units` by the raw size of one unit of each feature."""
+    region = Region(epsilon, norm, unit_scale(policy, units) if scale is None else scale)
+    if name not in ATTACKS:
+        raise ConfigError(f"attack {name!r} is unknown; known are {', '.join(ATTACKS)}.{did_you_mean(name, ATTACKS)}")
+    return ATTACKS[name](policy, region)
+
+
+def _critic_attack(policy: Any, region: Region) -> Attack:
+    if isinstance(getattr(policy, "advantage", None), RKHSFunction):
+        return AdvantageAttack(region, policy_target(policy, region), policy.advantage)
+    network = getattr(getattr(policy, "model", policy), "policy", None)
+    if not hasattr(network, "predict_values"):
+        raise ConfigError(
+            f"the critic attack needs a critic of states, which {type(policy).__name__} does not show. "
+            "Use the attack 'mad' or 'box'."
+        )
+    torch = require("torch", "baselines", "The critic attack on a Stable-Baselines3 model")
+    normaliser = getattr(policy, "normaliser", None)
+
+    def value(states: Array) -> Array:
+        seen = states if normaliser is None else normaliser.normalize_obs(states)
+        with torch.no_grad():
+            tensor = torch.as_tensor(np.asarray(seen, dtype=np.float32), device=network.device)
+            return np.asarray(network.predict_values(tensor).cpu().numpy()[:, 0], dtype=np.float64)
+
+    return ValueAttack(region, value)
+
+
+def _box_search(policy: Any, region: Region) -> Attack:
+    return BoxSearch(region, lambda s: np.asarray(policy.predict(s, deterministic=True)[0], dtype=np.float64))
+
+
+ATTACKS: dict[str, Callable[[Any, Region], Attack]] = {
+    "random": lambda policy, region: RandomAttack(region),
+    "mad": lambda policy, region: MadAttack(region, policy_target(policy, region)),
+    "critic": _critic_attack,
+    "box": _box_search,
+}

@@ -1,0 +1,167 @@
+"""`rsa2c sweep`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import tyro
+
+from rsa2c.cli.command import Flag, choice, command, parse
+
+if TYPE_CHECKING:
+    from rsa2c.executors import Executor
+    from rsa2c.sweep import Progress
+
+
+@dataclass
+class SweepOptions:
+    """Which runs, where, and who computes them."""
+
+    file: tyro.conf.Positional[str]
+    """YAML file with environments, algorithms, presets, noise, distractors, seeds, total_timesteps, final_episodes,
+    final_noise, and any setting of `rsa2c train`, as a value or as a list."""
+    out: str | None = None
+    """Folder of the run folders; unset: runs/<name of the file>."""
+    executor: Annotated[str, choice("processes", "ray")] = "processes"
+    """Worker processes on this machine, or a Ray cluster (its nodes must share the folder)."""
+    workers: int | None = None
+    """Runs side by side; unset: one for each core."""
+    address: str | None = None
+    """Ray cluster, HOST:PORT or ray://HOST:PORT; unset starts one on this machine."""
+    dry_run: Flag = False
+    """List the runs and compute nothing."""
+
+
+@command
+def sweep(arguments: list[str]) -> None:
+    """Train and evaluate a grid of runs; started again, it continues.
+
+    A finished run is never repeated and one that was stopped goes on from its checkpoint. One that fails is listed
+    at the end and stops no other.
+    """
+    options = parse(SweepOptions, arguments, sweep)
+    from rsa2c.sweep import Grid, run_sweep
+
+    jobs = Grid.read(options.file).jobs()
+    out = Path(options.out) if options.out else Path("runs") / Path(options.file).stem
+    if options.dry_run:
+        for job in jobs:
+            done = (out / job.run_id / "returns.npz").exists()
+            print(f"{out / job.run_id}{'   (done)' if done else ''}")
+        print(f"{len(jobs)} runs", file=sys.stderr)
+        return
+    with display(len(jobs)) as show:
+        progress = run_sweep(jobs, out, cast("Executor", options.executor), options.workers, options.address, show)
+    finish(progress)
+
+
+def finish(progress: Progress) -> None:
+    """Print what a sweep came to; runs that failed are an error that lists them."""
+    from rsa2c.sweep import SweepError
+
+    print(table(progress))
+    print(f"\nfiles   {progress.out}   (one folder a run)")
+    if any(job.algorithm == "uniform-shap" for job in progress.jobs):
+        print(UNIFORM_REMARK)
+    if progress.errors:
+        failed = "\n".join(f"  {progress.jobs[i].run_id}\n    {error}" for i, error in sorted(progress.errors.items()))
+        raise SweepError(
+            f"{len(progress.errors)} of {len(progress.jobs)} runs failed, the others are whole:\n{failed}\n"
+            "The same command tries them again."
+        )
+
+
+UNIFORM_REMARK = (
+    "uniform-shap is advanced-ac: with weights that sum to the number of features, equal weights change nothing."
+)
+
+
+def table(progress: Progress) -> str:
+    """Mean, standard deviation over seeds and interquartile mean of each group of runs, without evaluation noise."""
+    import numpy as np
+
+    from rsa2c.statistics import iqm
+
+    groups: dict[str, list[float]] = {}
+    for index, row in sorted(progress.rows.items()):
+        job = progress.jobs[index]
+        name = job.run_id.replace(f"__s{job.fields['seed']}", "")
+        key = min((key for key in row if key.startswith("mean_")), key=lambda key: float(key[5:]))
+        groups.setdefault(name, []).append(row[key])
+    width = max(map(len, groups), default=10)
+    lines = [f"{'runs':<{width}}  seeds      mean       std       IQM"]
+    for name, values in groups.items():
+        array = np.array(values)
+        lines.append(
+            f"{name:<{width}}  {len(array):5d}  {array.mean():8.1f}  {array.std():8.1f}"
+            f"  {float(iqm(array)):8.1f}"
+        )
+    return "\n".join(lines)
+
+
+@contextmanager
+def display(total: int) -> Iterator[Callable[[Progress, int | None], None]]:
+    """Show a sweep as it goes: a table redrawn in place on a terminal, elsewhere a line for each run that ended."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _line
+        return
+    from rich.live import Live
+
+    with Live(console=console, refresh_per_second=4) as live:
+
+        def show(progress: Progress, ended: int | None) -> None:
+            if ended is not None and ended in progress.errors:
+                _line(progress, ended)
+            live.update(_panel(progress))
+
+        yield show
+
+
+def _line(progress: Progress, ended: int | None) -> None:
+    if ended is None:
+        return
+    done = len(progress.rows) + len(progress.errors)
+    job = progress.jobs[ended]
+    if ended in progress.errors:
+        what = f"FAILED: {progress.errors[ended]}"
+    else:
+        row = progress.rows[ended]
+        what = f"{_mean(row):.1f} after {row['steps']:,} steps in {row['seconds']:.1f} s"
+    print(f"[{done}/{len(progress.jobs)}] {job.run_id}  {what}", file=sys.stderr, flush=True)
+
+
+def _panel(progress: Progress) -> Any:
+    from rich.panel import Panel
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    from rsa2c.progress import clock
+    from rsa2c.store import Run
+
+    done = len(progress.rows) + len(progress.errors)
+    grid = Table.grid(padding=(0, 2))
+    total = len(progress.jobs)
+    grid.add_row(f"{done} of {total} runs", ProgressBar(total=total, completed=done, width=40))
+    if progress.errors:
+        grid.add_row("failed", str(len(progress.errors)))
+    for index, began in progress.running.items():
+        run_id = progress.jobs[index].run_id
+        rows = Run(progress.out / run_id).read_metrics()
+        words = clock(time.monotonic() - began)
+        if rows:
+            words += f"   {int(float(rows[-1]['timesteps'])):,} steps, return {float(rows[-1]['ep_rew_mean']):.1f}"
+        grid.add_row(run_id, words)
+    return Panel(grid, title=f"sweep in {progress.out}", expand=False)
+
+
+def _mean(row: dict[str, Any]) -> float:
+    return float(row[next(key for key in row if key.startswith("mean_"))])

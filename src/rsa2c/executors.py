@@ -1,0 +1,219 @@
+"""Many independent calls, on worker processes or on a Ray cluster.
+
+Both executors take a function that can be imported, its arguments, and a number of workers, and yield what happens:
+which call began, which ended and with what. A call that fails, or whose process dies, ends with its error and
+disturbs no other. The results of a call never depend on who made it or on how many ran beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from rsa2c.errors import ConfigError, RSA2CError, require
+
+Executor = Literal["processes", "ray"]
+NODE_LOSSES = 3
+"""How often a call is made again on another node when Ray loses its node."""
+REACH_SECONDS = 5.0
+"""How long a Ray address may take to answer."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Call number `index` began, or ended with a value or an error; nothing happened for a while if it is None."""
+
+    index: int | None = None
+    ended: bool = False
+    value: Any = None
+    error: str | None = None
+
+
+def run_all(
+    function: Callable[[Any], Any],
+    arguments: Sequence[Any],
+    executor: Executor = "processes",
+    workers: int | None = None,
+    address: str | None = None,
+) -> Iterator[Event]:
+    """Call `function` with each of `arguments`; events as they happen, at least one a second.
+
+    `workers` unset is a worker for each core (of this machine, or of the cluster). Closing the iterator, or an
+    interruption, ends the workers after they have saved what they hold.
+    """
+    if workers is not None and workers < 1:
+        raise ConfigError(f"workers must be at least 1, got {workers}.")
+    if executor == "processes":
+        if address is not None:
+            raise ConfigError("an address is for the executor ray. Add: --executor ray")
+        return _on_processes(function, arguments, workers or len(os.sched_getaffinity(0)))
+    if executor == "ray":
+        return _on_ray(function, arguments, workers, address)
+    raise ConfigError(f"executor must be processes or ray, got {executor!r}.")
+
+
+def described(error: BaseException) -> str:
+    """An error in words: its message where it is one of ours, with type and place where nobody foresaw it."""
+    if isinstance(error, RSA2CError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+class _Worker:
+    """A process that makes one call after another, and the call it is at."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(function, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.index: int | None = None
+
+    def begin(self, index: int, argument: Any) -> Event:
+        self.index = index
+        with contextlib.suppress(OSError):  # a worker that died in between shows it when it is asked
+            self.connection.send(argument)
+        return Event(index)
+
+    def end(self) -> Event:
+        index, self.index = self.index, None
+        try:
+            succeeded, value = self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            code = self.process.exitcode or 0
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            return Event(index, True, error=f"its process died ({how}). Start the sweep again to continue it.")
+        return Event(index, True, value) if succeeded else Event(index, True, error=value)
+
+    def stop(self, patience: float) -> None:
+        self.connection.close()
+        if self.process.is_alive():
+            self.process.join(patience if self.index is None else None)
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join()
+
+
+def _serve(function: Callable[[Any], Any], connection: Connection) -> None:
+    """A worker's life: calls until its master closes the connection or is gone."""
+    while True:
+        try:
+            argument = connection.recv()
+        except (EOFError, OSError, KeyboardInterrupt):
+            return
+        try:
+            reply = (True, function(argument))
+        except BaseException as error:
+            reply = (False, described(error))
+        try:
+            connection.send(reply)
+        except OSError:
+            return
+
+
+def _on_processes(function: Callable[[Any], Any], arguments: Sequence[Any], workers: int) -> Iterator[Event]:
+    waiting = deque(range(len(arguments)))
+    team = [_Worker(function) for _ in range(min(workers, len(arguments)))]
+    try:
+        while waiting or any(worker.index is not None for worker in team):
+            for position, worker in enumerate(team):
+                if worker.index is None and waiting:
+                    if not worker.process.is_alive():
+                        worker.stop(0.0)
+                        worker = team[position] = _Worker(function)
+                    yield worker.begin(index := waiting.popleft(), arguments[index])
+            busy = {worker.connection: worker for worker in team if worker.index is not None}
+            ready = wait(list(busy), timeout=1.0)
+            if not ready:
+                yield Event()
+            for connection in ready:
+                yield busy[connection].end()  # type: ignore[index]
+    except (KeyboardInterrupt, GeneratorExit):
+        for worker in team:
+            if worker.index is not None and worker.process.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.process.pid, signal.SIGINT)
+        raise
+    finally:
+        for worker in team:
+            worker.stop(1.0)
+
+
+def _on_ray(
+    function: Callable[[Any], Any], arguments: Sequence[Any], workers: int | None, address: str | None
+) -> Iterator[Event]:
+    ray = require("ray", "cluster", "The executor ray")
+    started = not ray.is_initialized()
+    if started:
+        _check_reachable(address)
+        try:
+            ray.init(address=address, num_cpus=workers if address is None else None, include_dashboard=False,
+                     log_to_driver=False, logging_level="error")  # fmt: skip
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise _unreachable(str(address), error) from error
+    try:
+        window = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        call = ray.remote(num_cpus=1, max_retries=NODE_LOSSES)(_answer)
+        waiting = deque(range(len(arguments)))
+        pending: dict[Any, int] = {}
+        while waiting or pending:
+            while waiting and len(pending) < window:
+                index = waiting.popleft()
+                pending[call.remote(function, arguments[index])] = index
+                yield Event(index)
+            done, _ = ray.wait(list(pending), num_returns=1, timeout=1.0)
+            if not done:
+                yield Event()
+            for reference in done:
+                index = pending.pop(reference)
+                try:
+                    succeeded, value = ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    first = str(error).strip().splitlines()[0]
+                    yield Event(index, True, error=f"Ray lost it ({type(error).__name__}: {first}).")
+                else:
+                    yield Event(index, True, value) if succeeded else Event(index, True, error=value)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _answer(function: Callable[[Any], Any], argument: Any) -> tuple[bool, Any]:
+    """A call on a Ray node; its failure is an answer, so that only the loss of a node is tried again."""
+    try:
+        return True, function(argument)
+    except Exception as error:
+        return False, described(error)
+
+
+def _check_reachable(address: str | None) -> None:
+    if address in (None, "auto", "local"):
+        return
+    parts = urlsplit(address if "//" in str(address) else f"//{address}")
+    try:
+        if parts.hostname is None or parts.port is None:
+            raise ValueError("it must be HOST:PORT, ray://HOST:PORT, auto or local")
+        socket.create_connection((parts.hostname, parts.port), REACH_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise _unreachable(str(address), error) from error
+
+
+def _unreachable(address: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"no Ray cluster answers at {address} ({error}). Start one with `ray start --head`, give its address, "
+        "or leave --address out to use this machine alone."
+    )

@@ -1,0 +1,202 @@
+"""The paper's own figures and claims, from `paper.yaml`, so that a comparison is generated and never typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, TypeVar
+
+import yaml
+
+from rsa2c.errors import NotFoundError, did_you_mean
+
+Row = TypeVar("Row", bound="Source")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where something stands: the section, and the label of its table or figure if it has one."""
+
+    section: str
+    label: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The place in words, for a table's footnote."""
+        return f"section {self.section}" + (f", {self.label}" if self.label else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Return(Source):
+    """Mean and standard deviation of a method's return under observation noise."""
+
+    environment: str
+    algorithm: str
+    noise_variance: float
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost(Source):
+    """Operations and milliseconds an epoch, epochs and seconds to the solution."""
+
+    environment: str
+    algorithm: str
+    device: str
+    gflop: float
+    epochs: int
+    epoch_ms: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Source):
+    """A hyper-parameter of one environment; `field` is our config field for it, which takes value * scale."""
+
+    environment: str
+    name: str
+    unit: str
+    value: float
+    field: str | None
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure(Source):
+    """A number of the prose; `high` ends the range where it gives one."""
+
+    id: str
+    environment: str
+    algorithm: str
+    quantity: str
+    unit: str
+    value: float
+    high: float | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(Source):
+    """A sentence that asserts an effect of `subject` (against `against`), and the statistic that would test it."""
+
+    id: str
+    environments: tuple[str, ...]
+    quote: str
+    statistic: str
+    subject: tuple[str, ...]
+    against: tuple[str, ...]
+    direction: Literal["higher", "lower", "similar", "order"]
+    order: tuple[str, ...] = ()
+    """Features, most important first, where the direction is an order."""
+    stage: str | None = None
+    note: str | None = None
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The whole of `paper.yaml`; parsed once, not to be changed."""
+    return yaml.safe_load((resources.files("rsa2c") / "paper.yaml").read_text("utf-8"))
+
+
+@cache
+def returns() -> tuple[Return, ...]:
+    """Every return of the noise tables."""
+    return tuple(
+        Return(
+            section=table["section"],
+            label=table["label"],
+            environment=table["environment"],
+            algorithm=algorithm,
+            noise_variance=float(noise),
+            mean=float(mean),
+            std=float(std),
+        )
+        for table in document()["returns"]
+        for algorithm, cells in table["rows"].items()
+        for noise, (mean, std) in zip(table["noise_variance"], cells, strict=True)
+    )
+
+
+@cache
+def costs() -> tuple[Cost, ...]:
+    """Every row of the cost table."""
+    return tuple(
+        Cost(section=table["section"], label=table["label"], **dict(zip(table["columns"], row, strict=True)))
+        for table in document()["costs"]
+        for row in table["rows"]
+    )
+
+
+@cache
+def settings() -> tuple[Setting, ...]:
+    """Every cell of the hyper-parameter table."""
+    table = document()["settings"]
+    count = len(table["environments"])
+    return tuple(
+        Setting(
+            section=table["section"],
+            label=table["label"],
+            environment=environment,
+            name=row["name"],
+            unit=row["unit"],
+            field=row["field"],
+            value=float(value),
+            scale=float(scale),
+        )
+        for row in table["rows"]
+        for environment, value, scale in zip(
+            table["environments"], row["values"], row.get("scale", [1] * count), strict=True
+        )
+    )
+
+
+@cache
+def figures() -> tuple[Figure, ...]:
+    """Numbers that only the prose gives, or gives again."""
+    return tuple(_read(Figure, document()["prose"]))
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """The effects the paper asserts."""
+    return tuple(_read(Claim, document()["claims"]))
+
+
+def published_return(environment: str, algorithm: str, noise_variance: float = 0.0) -> Return | None:
+    """The paper's return of a method under a noise variance, or None where it has none."""
+    wanted = (environment, algorithm, noise_variance)
+    return next((row for row in returns() if (row.environment, row.algorithm, row.noise_variance) == wanted), None)
+
+
+def published_cost(environment: str, algorithm: str) -> Cost | None:
+    """The paper's cost of a method, or None where it has none."""
+    return next((row for row in costs() if (row.environment, row.algorithm) == (environment, algorithm)), None)
+
+
+def threshold(environment: str) -> float | None:
+    """The return from which an environment counts as solved, or None where neither paper nor code names one."""
+    rows = {row["environment"]: float(row["value"]) for row in document()["thresholds"]["rows"]}
+    return rows.get(environment)
+
+
+def claim(id: str) -> Claim:
+    """The claim of this id."""
+    by_id = {row.id: row for row in claims()}
+    if id not in by_id:
+        raise NotFoundError(f"the paper has no claim {id!r}.{did_you_mean(id, by_id)} It has {', '.join(by_id)}.")
+    return by_id[id]
+
+
+def _read(kind: type[Row], rows: Iterable[dict[str, Any]]) -> list[Row]:
+    """Rows as dataclasses: lists become tuples, whole numbers of float fields floats."""
+    floats = {field.name for field in fields(kind) if "float" in str(field.type)}
+
+    def settled(name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(value)
+        return float(value) if name in floats and value is not None else value
+
+    return [kind(**{name: settled(name, value) for name, value in row.items()}) for row in rows]

@@ -1,0 +1,92 @@
+"""What every training in a run folder has: its fixed-seed evaluation, and signals that stop it in good order."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from rsa2c.agent import RSA2C
+from rsa2c.baselines import Baseline
+from rsa2c.envs import lqr
+from rsa2c.evaluate import EvaluationResult, evaluate
+from rsa2c.store import Run
+
+EVALUATION_SEED = 10_000
+"""First seed of the evaluations' episodes: far from the seeds of runs and of `rsa2c evaluate`."""
+
+GAP_STARTS = 200
+"""Starts of the optimality gap along training; tables take `lqr.gap`'s 1,000."""
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """A signal stopped a run; `kept` says what of it is in its folder."""
+
+    def __init__(self, run: Run, kept: str) -> None:
+        super().__init__(f"Interrupted; {kept}.\nContinue with: rsa2c resume {run.path}")
+
+
+def evaluate_agent(agent: RSA2C | Baseline) -> EvaluationResult:
+    """The fixed-seed evaluation of a run's learning curve, under the noise it trains with."""
+    config = agent.config
+    return evaluate(
+        agent,
+        agent.env_id,
+        episodes=config.evaluation_episodes,
+        noise_variance=config.noise_variance,
+        distractors=config.distractors,
+        seed=EVALUATION_SEED,
+        max_steps=longest_episode(agent),
+    )
+
+
+def optimality_gap(agent: RSA2C | Baseline) -> float:
+    """Excess of the deterministic policy over the optimal cost, as a fraction of it, on a few fixed starts.
+
+    NaN on environments whose optimum nobody knows: all but the LQR benchmark.
+    """
+    if agent.env_id != lqr.LQRVector.id or not isinstance(agent, RSA2C):
+        return float("nan")
+    return lqr.gap(agent.policy_mean, lqr.fixed_starts(GAP_STARTS))
+
+
+def longest_episode(agent: RSA2C | Baseline) -> int | None:
+    """Steps at which an evaluation stops an episode: the training's horizon, where the environment has no limit.
+
+    Baselines are refused on environments without one.
+    """
+    return agent.sizes.horizon if isinstance(agent, RSA2C) and agent.episode_limit is None else None
+
+
+@contextmanager
+def terminations_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP act as Ctrl-C does, where handlers can be set (the main thread)."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with _handlers(interrupt, signal.SIGTERM, signal.SIGHUP):
+        yield
+
+
+@contextmanager
+def signals_ignored() -> Iterator[None]:
+    """Nothing but SIGKILL disturbs what is written meanwhile."""
+    with _handlers(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        yield
+
+
+@contextmanager
+def _handlers(handler: Any, *numbers: int) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = [signal.signal(number, handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, old in zip(numbers, before, strict=True):
+            signal.signal(number, old)

@@ -1,0 +1,338 @@
+"""Grids of runs: environments x algorithms x presets x noise x distractors x seeds, and whatever field varies.
+
+A sweep is a folder of run folders. A run that is finished there is never repeated and one that was stopped goes on
+from its checkpoint, so starting a sweep again is how to continue it. A run that fails is named at the end and stops
+no other. When a run is trained it is evaluated over `final_episodes` fixed-seed episodes at each of `final_noise`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from rsa2c.baselines import BASELINES, PRESET
+from rsa2c.config import ALGORITHMS, Config, make_config
+from rsa2c.errors import ConfigError, NotFoundError, RSA2CError, did_you_mean
+from rsa2c.executors import Executor, described, run_all
+from rsa2c.files import PathLike, near
+from rsa2c.store import Run, StorageError, make_run_id
+
+AXES = {
+    "environments": None,
+    "algorithms": ["rsa2c-kme"],
+    "presets": ["default"],
+    "noise": [0.0],
+    "distractors": [0],
+    "seeds": [0],
+}
+"""The named axes of a grid and what they are when a file does not have them."""
+OPTIONS = {"total_timesteps": None, "final_episodes": 100, "final_noise": [0.0]}
+"""The other keys of a sweep file; beside them it may have any field of `Config`, as a value or as a list."""
+LOCK_SECONDS = 60.0
+"""How long a run waits for the process that held its folder to be gone: on another node it may die late."""
+
+
+class SweepError(RSA2CError):
+    """Some runs of a sweep failed; the others are whole."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep: what `train_run` is told, and how it is judged in the end."""
+
+    environment: str
+    algorithm: str
+    preset: str
+    total_timesteps: int | None
+    fields: dict[str, Any]
+    """Fields of `Config` that the sweep sets, the seed among them."""
+    varied: tuple[str, ...] = ()
+    """Those that are axes of the grid without a place of their own in the run id."""
+    final_episodes: int = 100
+    final_noise: tuple[float, ...] = (0.0,)
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.algorithm in BASELINES
+
+    @property
+    def suffix(self) -> str:
+        """What the run id needs beyond its usual parts."""
+        return "".join(f"__{name}={_word(self.fields[name])}" for name in self.varied)
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run's folder."""
+        shown = {"seed": 0, "noise_variance": 0.0, "distractors": 0, **self.fields}
+        config = Config(**{name: shown[name] for name in ("seed", "noise_variance", "distractors")})
+        return make_run_id(self.environment, self.algorithm, self.preset, config) + self.suffix
+
+    def check(self) -> None:
+        """Refuse settings that do not exist, before anything is computed."""
+        if not self.is_baseline:
+            make_config(self.environment, self.preset, self.algorithm, **self.fields)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a sweep file says."""
+
+    axes: dict[str, list[Any]]
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Fields of `Config`: a list is an axis."""
+
+    @classmethod
+    def read(cls, path: PathLike) -> Grid:
+        """A sweep file."""
+        path = Path(path)
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError as error:
+            raise NotFoundError(f"sweep file {path} does not exist.{near(path)}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"sweep file {path} cannot be read: {error}.") from error
+        try:
+            document = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"sweep file {path} is not YAML: {error}.") from error
+        return cls.of(document, str(path))
+
+    @classmethod
+    def of(cls, document: Any, source: str = "the sweep") -> Grid:
+        """The grid of a mapping such as a sweep file holds; `source` names it in errors."""
+        known = {item.name for item in fields(Config)} - {"seed", "noise_variance"}
+        if not isinstance(document, Mapping):
+            raise ConfigError(f"{source} must be a mapping such as `environments: [Pendulum-v1]`, got {document!r}.")
+        names = [*AXES, *OPTIONS, *sorted(known)]
+        for key in document:
+            if key not in names:
+                raise ConfigError(
+                    f"{source}: key {key!r} is unknown.{did_you_mean(str(key), names)} Keys are {', '.join(AXES)}, "
+                    f"{', '.join(OPTIONS)} and the fields that `rsa2c train --help` lists."
+                )
+        axes = {key: _listed(document.get(key, default), key, source) for key, default in AXES.items()}
+        options = {key: document.get(key, default) for key, default in OPTIONS.items()}
+        settings = {key: value for key, value in document.items() if key not in AXES and key not in OPTIONS}
+        for key, values in {**axes, **{k: v for k, v in settings.items() if isinstance(v, list)}}.items():
+            if not values:
+                raise ConfigError(f"{source} has no runs: {key!r} is empty. Give it at least one value.")
+        grid = cls(axes, options, settings)
+        for job in grid.jobs():
+            job.check()
+        return grid
+
+    def jobs(self) -> list[Job]:
+        """Every run, seeds outermost, so that a sweep cut short has few whole seeds rather than few variants."""
+        lists = {name: value for name, value in self.settings.items() if isinstance(value, list)}
+        fixed = {name: value for name, value in self.settings.items() if not isinstance(value, list)}
+        jobs: dict[str, Job] = {}
+        order = ("seeds", "environments", "presets", "distractors", "noise", "algorithms")
+        for seed, environment, preset, distractors, noise, algorithm in itertools.product(
+            *(self.axes[name] for name in order)
+        ):
+            for values in itertools.product(*lists.values()):
+                shown = {"seed": seed, "noise_variance": float(noise), "distractors": distractors}
+                baseline = algorithm in BASELINES
+                job = Job(
+                    environment,
+                    algorithm,
+                    PRESET if baseline else preset,
+                    self._steps(environment),
+                    shown if baseline else {**shown, **fixed, **dict(zip(lists, values, strict=True))},
+                    () if baseline else tuple(lists),
+                    int(self.options["final_episodes"]),
+                    tuple(float(variance) for variance in self.options["final_noise"]),
+                )
+                jobs.setdefault(job.run_id, job)
+        return list(jobs.values())
+
+    def _steps(self, environment: str) -> int | None:
+        steps = self.options["total_timesteps"]
+        if isinstance(steps, Mapping):
+            steps = steps.get(environment)
+        if steps is not None and (not isinstance(steps, int) or steps <= 0):
+            raise ConfigError(f"total_timesteps must be a positive whole number, got {steps!r}.")
+        return steps
+
+
+def run_job(job: Job, out: PathLike) -> dict[str, Any]:
+    """Train a run, or go on with it, evaluate it at last, and say what came of it: the columns of `summary`."""
+    from rsa2c import training
+
+    run = Run(Path(out) / job.run_id)
+    if run.config_path.exists():
+        check_same(job, run)
+        if not training.is_finished(run, job.total_timesteps):
+            _when_free(partial(training.resume_run, run.path, job.total_timesteps, track=False))
+    else:
+        training.train_run(
+            job.environment, job.algorithm, job.preset, job.total_timesteps, out, track=False, suffix=job.suffix,
+            **job.fields,
+        )  # fmt: skip
+    judge(job, run)
+    return summary(run)
+
+
+def judge(job: Job, run: Run) -> None:
+    """The run's last evaluation: `returns.npz`, a row for each noise variance, made where it is missing."""
+    from rsa2c import training
+    from rsa2c.evaluate import evaluate
+
+    if run.returns_path.exists():
+        known = run.read_returns()
+        if known["returns"].shape[1] == job.final_episodes and set(job.final_noise) <= set(known["noise_variance"]):
+            return
+    policy = training.load_policy(run)
+    results = [
+        evaluate(
+            policy,
+            job.environment,
+            episodes=job.final_episodes,
+            noise_variance=variance,
+            distractors=job.fields.get("distractors", 0),
+            max_steps=training.longest_episode(policy),
+        )
+        for variance in job.final_noise
+    ]
+    run.write_returns(
+        np.array(job.final_noise), np.stack([r.returns for r in results]), np.stack([r.lengths for r in results])
+    )
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """What a table of runs shows of one, read from its folder."""
+    document, last = run.read_config(), run.read_metrics()[-1]
+    config = document["config"]
+    returns = run.read_returns()
+    row = {
+        "run": run.path.name,
+        "environment": document["environment"],
+        "algorithm": document["algorithm"],
+        "preset": document["preset"],
+        "noise": config.get("noise_variance", 0.0),
+        "distractors": config.get("distractors", 0),
+        "seed": config.get("seed", 0),
+        "steps": int(float(last["timesteps"])),
+        "seconds": float(last["seconds"]),
+        "commit": document.get("commit"),
+    }
+    for variance, values in zip(returns["noise_variance"], returns["returns"], strict=True):
+        row[f"mean_{variance:g}"], row[f"std_{variance:g}"] = float(values.mean()), float(values.std())
+    return row
+
+
+def check_same(job: Job, run: Run) -> None:
+    """Refuse a folder whose run was made with other settings than this sweep's."""
+    document = run.read_config()
+    if document["algorithm"] != job.algorithm or document["environment"] != job.environment:
+        held = f"{document['algorithm']} on {document['environment']}"
+        raise ConfigError(f"run {run.path} holds {held}. Use another --out.")
+    if job.is_baseline:
+        return
+    wanted = make_config(job.environment, job.preset, job.algorithm, **job.fields)
+    for item in fields(Config):
+        asked, had = getattr(wanted, item.name), document["config"].get(item.name, item.default)
+        if asked not in ("auto", had):
+            raise ConfigError(
+                f"run {run.path} was made with {item.name}={had!r}, the sweep asks for {asked!r}. "
+                "Use another --out, or delete that run's folder."
+            )
+
+
+@dataclass
+class Progress:
+    """Where a sweep stands, for a display."""
+
+    jobs: Sequence[Job]
+    out: Path
+    running: dict[int, float] = field(default_factory=dict)
+    """Job numbers, and when each began."""
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+
+
+def run_sweep(
+    jobs: Sequence[Job],
+    out: PathLike,
+    executor: Executor = "processes",
+    workers: int | None = None,
+    address: str | None = None,
+    show: Callable[[Progress, int | None], None] = lambda progress, ended: None,
+) -> Progress:
+    """Run every job; `show(progress, i)` is called about once a second and whenever job i ended."""
+    progress = Progress(jobs, Path(out))
+    progress.out.mkdir(parents=True, exist_ok=True)
+    events = run_all(partial(run_job, out=progress.out.resolve()), jobs, executor, workers, address)
+    for event in events:
+        index = event.index
+        if index is not None and not event.ended:
+            progress.running[index] = time.monotonic()
+        elif index is not None:
+            progress.running.pop(index, None)
+            if event.error is None:
+                progress.rows[index] = event.value
+            else:
+                progress.errors[index] = event.error
+        show(progress, index if event.ended else None)
+    return progress
+
+
+def read_rows(out: PathLike, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
+    """The finished runs among `jobs` in a sweep's folder."""
+    for job in jobs:
+        run = Run(Path(out) / job.run_id)
+        if run.returns_path.exists():
+            yield job, summary(run)
+
+
+def _when_free(call: Callable[[], Any]) -> Any:
+    """Make a call that needs a run's lock, waiting a while for its last holder to be gone."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return call()
+        except StorageError as error:
+            if "another process" not in described(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(1.0)
+
+
+def _listed(value: Any, key: str, source: str) -> list[Any]:
+    if key == "seeds" and isinstance(value, int) and not isinstance(value, bool):
+        return list(range(value))
+    values = value if isinstance(value, list) else [value] if value is not None else []
+    kinds: Any = {"noise": (int, float), "distractors": int, "seeds": int}.get(key, str)
+    for item in values:
+        if isinstance(item, bool) or not isinstance(item, kinds):
+            raise ConfigError(f"{source}: {key} must hold {_KINDS[key]}, got {item!r}.")
+    if key == "algorithms":
+        known = [*ALGORITHMS, *BASELINES]
+        for item in values:
+            if item not in known:
+                raise ConfigError(
+                    f"{source}: algorithm {item!r} is unknown; known are {', '.join(known)}.{did_you_mean(item, known)}"
+                )
+    return values
+
+
+_KINDS = {
+    "environments": "environment ids",
+    "algorithms": "names",
+    "presets": "names",
+    "noise": "variances",
+    "distractors": "whole numbers",
+    "seeds": "whole numbers (or be one: that many seeds from 0)",
+}
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
