@@ -2,7 +2,8 @@
 
 A sweep is a folder of run folders. A run that is finished there is never repeated and one that was stopped goes on
 from its checkpoint, so starting a sweep again is how to continue it. A run that fails is named at the end and stops
-no other. When a run is trained it is evaluated over `final_episodes` fixed-seed episodes at each of `final_noise`.
+no other. When a run is trained it is evaluated over `final_episodes` fixed-seed episodes at each of `final_noise`, and
+at the noise it was trained with.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class Grid:
                     shown if baseline else {**shown, **fixed, **dict(zip(lists, values, strict=True))},
                     () if baseline else tuple(lists),
                     int(self.options["final_episodes"]),
-                    tuple(float(variance) for variance in self.options["final_noise"]),
+                    tuple(sorted({float(noise), *map(float, self.options["final_noise"])})),
                 )
                 jobs.setdefault(job.run_id, job)
         return list(jobs.values())

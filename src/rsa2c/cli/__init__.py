@@ -20,6 +20,8 @@ from rsa2c.cli import evaluate  # noqa: F401
 from rsa2c.cli import explain  # noqa: F401
 from rsa2c.cli import certify  # noqa: F401
 from rsa2c.cli import sweep  # noqa: F401
+from rsa2c.cli import reproduce  # noqa: F401
+from rsa2c.cli import profile  # noqa: F401
 from rsa2c.cli import overview  # noqa: F401
 # isort: on
 

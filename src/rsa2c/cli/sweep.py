@@ -63,12 +63,17 @@ def sweep(arguments: list[str]) -> None:
 
 def finish(progress: Progress) -> None:
     """Print what a sweep came to; runs that failed are an error that lists them."""
-    from rsa2c.sweep import SweepError
-
     print(table(progress))
     print(f"\nfiles   {progress.out}   (one folder a run)")
     if any(job.algorithm == "uniform-shap" for job in progress.jobs):
         print(UNIFORM_REMARK)
+    failures(progress)
+
+
+def failures(progress: Progress) -> None:
+    """An error that lists the runs that failed, if any did."""
+    from rsa2c.sweep import SweepError
+
     if progress.errors:
         failed = "\n".join(f"  {progress.jobs[i].run_id}\n    {error}" for i, error in sorted(progress.errors.items()))
         raise SweepError(

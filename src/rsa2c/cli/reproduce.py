@@ -1,0 +1,81 @@
+"""`rsa2c reproduce`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import tyro
+
+from rsa2c.cli.command import Flag, choice, command, parse
+from rsa2c.cli.sweep import display, failures
+
+if TYPE_CHECKING:
+    from rsa2c.executors import Executor
+    from rsa2c.reproduce import Preset
+
+
+@dataclass
+class ReproduceOptions:
+    """Which part of the paper, and how thoroughly."""
+
+    target: Annotated[tyro.conf.Positional[str], choice("pendulum", "walker", "ant", "lqr")]
+    """Environment of the study."""
+    seeds: int = 10
+    """Most seeds of each variant; some grids name fewer."""
+    preset: Annotated[str, choice("default", "paper", "both")] = "both"
+    """Our settings, the paper's, or both side by side."""
+    grids: tuple[str, ...] = ()
+    """Only these parts of the study (see --dry-run); unset: all."""
+    quick: Flag = False
+    """Two seeds, few steps: does everything run? The figures mean nothing."""
+    runs: str | None = None
+    """Folder of the run folders; unset: runs/<target>."""
+    out: str | None = None
+    """Folder of tables and figures; unset: results/<target>."""
+    executor: Annotated[str, choice("processes", "ray")] = "processes"
+    """Worker processes on this machine, or a Ray cluster."""
+    workers: int | None = None
+    """Runs side by side; unset: one for each core."""
+    address: str | None = None
+    """Ray cluster; unset starts one on this machine."""
+    only_tables: Flag = False
+    """Run nothing; tables and figures of the runs that are there."""
+    dry_run: Flag = False
+    """List the parts of the study and how many runs are done."""
+
+
+@command
+def reproduce(arguments: list[str]) -> None:
+    """The paper's tables and figures beside ours: runs what is missing, writes everything.
+
+    Started again, it continues; runs that are there are reused.
+    """
+    options = parse(ReproduceOptions, arguments, reproduce)
+    from rsa2c import reproduce as study
+
+    found = study.grids(options.target, options.seeds, cast("Preset", options.preset), options.quick, options.grids)
+    name = options.target + ("-quick" if options.quick else "")
+    runs = Path(options.runs) if options.runs else Path("runs") / name
+    if options.dry_run:
+        for grid, jobs in found.items():
+            done = sum((runs / job.run_id / "returns.npz").exists() for job in jobs)
+            print(f"{grid:<24} {done} of {len(jobs)} runs done")
+        return
+    progress = None
+    if not options.only_tables:
+        total = len({job.run_id for jobs in found.values() for job in jobs})
+        with display(total) as show:
+            executor = cast("Executor", options.executor)
+            progress = study.run(options.target, found, runs, executor, options.workers, options.address, show)
+    out = Path(options.out) if options.out else Path("results") / name
+    records = study.collect(found, runs)
+    command_line = shlex.join(["rsa2c", "reproduce", *arguments])
+    page, *others = study.write(options.target, records, out, found, runs, command_line)
+    print(page.read_text("utf-8"))
+    print(f"{page} and {len(others)} other files", file=sys.stderr)
+    if progress is not None:
+        failures(progress)

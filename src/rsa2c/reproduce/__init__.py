@@ -1,0 +1,150 @@
+"""The paper's tables and figures, made again: run or reuse the sweep, then write what the paper shows beside ours.
+
+`studies.yaml` says what is run, `records` keeps of it what tables need, `tables`, `figures` and `claims` make the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from rsa2c.errors import ConfigError, did_you_mean
+from rsa2c.executors import Executor
+from rsa2c.files import PathLike, write_atomically
+from rsa2c.reproduce import claims, figures, tables
+from rsa2c.reproduce.records import Record, read_records, record, write_records
+from rsa2c.reproduce.tables import Selection, Table
+from rsa2c.store import Run, provenance
+from rsa2c.sweep import Grid, Job, Progress, run_sweep
+
+Preset = Literal["default", "paper", "both"]
+QUICK = {"seeds": 2, "steps": 20_000, "episodes": 5}
+"""A look at whether everything runs: its figures mean nothing."""
+
+
+@cache
+def studies() -> dict[str, dict[str, dict[str, Any]]]:
+    """The grids of every target."""
+    return yaml.safe_load((resources.files("rsa2c") / "reproduce" / "studies.yaml").read_text("utf-8"))
+
+
+def grids(target: str, seeds: int = 10, preset: Preset = "both", quick: bool = False,
+          only: Sequence[str] = ()) -> dict[str, list[Job]]:  # fmt: skip
+    """The jobs of a target by the name of their grid; `only` keeps the grids named."""
+    if target not in studies():
+        near = did_you_mean(target, studies())
+        raise ConfigError(f"target {target!r} is unknown; known are {', '.join(studies())}.{near}")
+    documents = studies()[target]
+    for name in only:
+        if name not in documents:
+            near = did_you_mean(name, documents)
+            raise ConfigError(f"{target} has no grid {name!r}; it has {', '.join(documents)}.{near}")
+    found = {}
+    for name, document in documents.items():
+        wanted = {"seeds": seeds, **document}
+        wanted["seeds"] = min(wanted["seeds"], seeds)
+        if quick:
+            wanted |= {"seeds": min(QUICK["seeds"], seeds), "total_timesteps": QUICK["steps"],
+                       "final_episodes": QUICK["episodes"]}  # fmt: skip
+        jobs = Grid.of(wanted, f"study {target}/{name}").jobs()
+        kept = [job for job in jobs if job.is_baseline or preset in ("both", job.preset)]
+        if kept and (not only or name in only):
+            found[name] = kept
+    return found
+
+
+def run(
+    target: str,
+    found: Mapping[str, list[Job]],
+    runs: PathLike,
+    executor: Executor = "processes",
+    workers: int | None = None,
+    address: str | None = None,
+    show: Callable[[Progress, int | None], None] = lambda progress, ended: None,
+) -> Progress:
+    """Run what is missing of a study; finished runs are reused."""
+    jobs = {job.run_id: job for group in found.values() for job in group}
+    return run_sweep(list(jobs.values()), runs, executor, workers, address, show)
+
+
+def collect(found: Mapping[str, list[Job]], runs: PathLike) -> list[Record]:
+    """Records of the finished runs."""
+    records = []
+    for name, jobs in found.items():
+        for job in jobs:
+            folder = Run(Path(runs) / job.run_id)
+            if folder.returns_path.exists():
+                records.append(record(name, job, folder))
+    return records
+
+
+def write(
+    target: str, records: Sequence[Record], out: PathLike, found: Mapping[str, list[Job]] | None = None,
+    runs: PathLike | None = None, command: str = "",
+) -> list[Path]:  # fmt: skip
+    """Records, tables and figures of a study under `out`; beeswarms and heatmaps need the run folders too."""
+    out = Path(out)
+    written = write_records(out, records)
+    study = Selection(records)
+    environments = list(dict.fromkeys(item.environment for item in records))
+    made = build(study, environments)
+    for table in made:
+        path = out / f"{table.name}.csv"
+        write_atomically(path, table.csv().encode())
+        written.append(path)
+    pictures = out / "figures"
+    for environment in environments:
+        for preset in tables.PRESETS:
+            written += figures.curves(study, environment, preset, pictures)
+            if environment.startswith("rsa2c/LQR"):
+                written += figures.gap_curves(study, environment, preset, pictures)
+        written += figures.distractor_curves(study, environment, pictures)
+    if found is not None and runs is not None:
+        jobs = [job for group in found.values() for job in group]
+        for preset in tables.PRESETS:
+            written += figures.explanations(jobs, Path(runs), preset, pictures)
+    page = out / "tables.md"
+    write_atomically(page, _page(target, records, made, command).encode())
+    return [page, *written]
+
+
+def build(study: Selection, environments: Sequence[str]) -> list[Table]:
+    """Every table that the records allow."""
+    made = []
+    for environment in environments:
+        if environment.startswith("rsa2c/LQR"):
+            made += [tables.gaps(study, environment), tables.rates(study, environment)]
+        made += [tables.returns(study, environment), tables.noise(study, environment)]
+        if environment in tables.THRESHOLDS:
+            made.append(tables.solution(study, environment))
+        made.append(tables.guidance(study, environment))
+        if any(item.grid.startswith("correction") for item in study.records):
+            made.append(tables.corrections(study, environment))
+    made.append(claims.claims_table(study, environments))
+    return [table for table in made if table.rows]
+
+
+def _page(target: str, records: Sequence[Record], made: Sequence[Table], command: str) -> str:
+    counts: dict[str, int] = {}
+    for item in records:
+        counts[item.grid] = counts.get(item.grid, 0) + 1
+    commits = sorted({item.commit for item in records})
+    versions = ", ".join(f"{name} {version}" for name, version in provenance()["versions"].items())
+    head = [
+        f"# {target}: the paper and ours",
+        "",
+        *([f"- command: `{command}`"] if command else []),
+        f"- runs: {', '.join(f'{name} {count}' for name, count in counts.items())}",
+        f"- commits of the runs: {', '.join(commits)}",
+        f"- {versions}",
+        "",
+    ]
+    return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"
+
+
+__all__ = ["Preset", "build", "collect", "grids", "read_records", "run", "studies", "write"]

@@ -1,0 +1,107 @@
+"""Figures of a study: what is drawn is computed here, how it is drawn is `plots`' business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c import paper, plots, statistics, training
+from rsa2c.reproduce.records import Record
+from rsa2c.reproduce.tables import Selection
+from rsa2c.store import Run
+from rsa2c.sweep import Job
+
+EXPLAINED = 200
+"""States of the beeswarms."""
+
+
+def curves(study: Selection, environment: str, preset: str, folder: Path) -> list[Path]:
+    """Mean evaluation return with its 95% interval: the ablation, and beside SAC and PPO where they were run."""
+    chosen = study.of(environment=environment, preset=preset)
+    written = _curves(study, chosen, folder / f"ablation_{preset}")
+    baselines = study.of(environment=environment, preset="rl-zoo")
+    if baselines:
+        ours = [item for item in chosen if item.algorithm in ("rsa2c-kme", "rsa2c-cme")]
+        written += _curves(study, [*ours, *baselines], folder / f"comparison_{preset}")
+    return written
+
+
+def distractor_curves(study: Selection, environment: str, folder: Path) -> list[Path]:
+    """The same with useless features."""
+    counts = sorted({item.distractors for item in study.records if item.environment == environment} - {0})
+    written = []
+    for count in counts:
+        chosen = study.of(environment=environment, preset="default", distractors=count)
+        written += _curves(study, chosen, folder / f"distractors_{count}")
+    return written
+
+
+def _curves(study: Selection, records: Sequence[Record], stem: Path) -> list[Path]:
+    shown = {}
+    for algorithm in study.algorithms(records):
+        runs = [item.curve.returns for item in records if item.algorithm == algorithm]
+        grid = statistics.common_grid(runs, 80)
+        shown[algorithm] = (grid, *statistics.curve_interval(statistics.aligned(runs, grid), study.rng))
+    return plots.save(plots.learning_curve(shown), stem) if shown else []
+
+
+def gap_curves(study: Selection, environment: str, preset: str, folder: Path) -> list[Path]:
+    """LQR: median gap along training with the interquartile range."""
+    shown = {}
+    chosen = study.of(environment=environment, preset=preset)
+    for algorithm in study.algorithms(chosen):
+        runs = [item.curve for item in chosen if item.algorithm == algorithm]
+        count = min(len(item.steps) for item in runs)
+        values = np.minimum(np.stack([item.gap[:count] for item in runs]), 1e3)
+        low, median, high = np.percentile(values, [25, 50, 75], axis=0)
+        shown[algorithm] = (runs[0].steps[:count], median, low, high)
+    if not shown:
+        return []
+    figure = plots.learning_curve(shown, ylabel="gap to the optimal cost (fraction)")
+    figure.axes[0].set_yscale("log")
+    return plots.save(figure, folder / f"gap_{preset}")
+
+
+def random_iterate(record: Record, epoch_steps: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Epochs T and the expected gap of Theorem 2's random iterate, drawn from t < T with weights alpha_t.
+
+    The gap between two evaluations is taken to be that of the later one.
+    """
+    exponent = paper.document()["theory"]["actor"]
+    epochs = record.curve.steps / epoch_steps
+    edges = np.concatenate([[0.0], epochs])
+    mass = np.diff((edges + 1.0) ** (1.0 - exponent))  # the integral of (t+1)^-exponent, up to a factor
+    gap = np.minimum(record.curve.gap, 1e3)
+    return epochs, np.cumsum(mass * gap) / np.cumsum(mass)
+
+
+def fitted_rate(epochs: NDArray[np.float64], gap: NDArray[np.float64]) -> float:
+    """Exponent p of gap ~ T^-p log^2 T, by least squares on logarithms over the last nine tenths of the epochs."""
+    theory = paper.document()["theory"]
+    late = (epochs >= epochs[-1] / 10) & (gap > 0) & np.isfinite(gap)
+    if late.sum() < 3:
+        return float("nan")
+    target = np.log(gap[late]) - theory["log_power"] * np.log(np.log(epochs[late] + np.e))
+    return float(-np.polyfit(np.log(epochs[late]), target, 1)[0])
+
+
+def explanations(jobs: Sequence[Job], runs: Path, preset: str, folder: Path) -> list[Path]:
+    """Beeswarm of the value and heatmap of importances over training, under KME and CME, of the first seed's agent."""
+    written = []
+    for method in ("kme", "cme"):
+        job = next((job for job in jobs if job.algorithm == f"rsa2c-{method}" and job.preset == preset), None)
+        if job is None or not (runs / job.run_id / "returns.npz").exists():
+            continue
+        agent = training.load_agent(Run(runs / job.run_id))
+        states = agent.background[:EXPLAINED]
+        written += plots.save(
+            plots.beeswarm(agent.explain(states, of="value", method=method)), folder / f"beeswarm_{method}_{preset}"
+        )
+        if agent.attribution_log:
+            epochs, phi, _ = zip(*agent.attribution_log, strict=True)
+            figure = plots.heatmap(epochs, phi, agent.feature_names)
+            written += plots.save(figure, folder / f"heatmap_{method}_{preset}")
+    return written

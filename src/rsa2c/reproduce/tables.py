@@ -1,0 +1,285 @@
+"""Tables of a study beside the paper's: the paper's figure, ours with its settings, ours with `default`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rsa2c import paper, statistics
+from rsa2c.reproduce.records import Record
+
+PRESETS = ("paper", "default")
+THRESHOLDS = {"Pendulum-v1": (-200.0,), "BipedalWalker-v3": (250.0,), "Ant-v5": (950.0, 3000.0)}
+"""Returns from which an environment counts as solved; Ant's 950 is the paper's plateau, and standing still is above."""
+ORDER = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap", "uniform-shap", "advanced-ac", "rkhs-ac", "sac", "ppo")
+REMARK = "Uniform SHAP is Advanced AC: weights that sum to the number of features and are equal change nothing."
+NOTHING = "-"
+UNSTABLE = 100.0
+"""Gaps beyond this, a hundred times the optimal cost, count as one: unstable."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its reading: cells are text."""
+
+    name: str
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        """GitHub's table syntax under a heading."""
+        lines = [f"### {self.title}", "", f"| {' | '.join(self.columns)} |", "|" + "---|" * len(self.columns)]
+        lines += [f"| {' | '.join(row)} |" for row in self.rows]
+        return "\n".join([*lines, *(f"\n{note}" for note in self.notes)])
+
+    def csv(self) -> str:
+        """The same as CSV."""
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
+        return text.getvalue()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The records of a study, and the generator of its bootstrap intervals."""
+
+    records: Sequence[Record]
+    seed: int = 0
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Afresh each time, so that a table does not depend on those before it."""
+        return np.random.default_rng(self.seed)
+
+    def of(self, **wanted: object) -> list[Record]:
+        """Records whose attributes have these values; plain ones (no noise in training, no distractors, nothing
+        varied) unless told otherwise."""
+        wanted = {"noise": 0.0, "distractors": 0, "varied": "", **wanted}
+        return [item for item in self.records if all(getattr(item, name) == value for name, value in wanted.items())]
+
+    def algorithms(self, records: Iterable[Record] | None = None) -> list[str]:
+        """Those present, in the order of the tables."""
+        present = {item.algorithm for item in (self.records if records is None else records)}
+        return [name for name in ORDER if name in present]
+
+    def presets(self, algorithm: str) -> tuple[str, ...]:
+        """The presets a variant is shown under: a baseline has its own in place of `default`."""
+        return PRESETS if algorithm not in ("sac", "ppo") else ("", "rl-zoo")
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation over seeds, as the paper prints them, and how many."""
+    if not len(values):
+        return NOTHING
+    mean, std = statistics.mean_std(values)
+    return f"{mean:.1f} ± {std:.1f} ({len(values)})"
+
+
+def interval(item: statistics.Estimate) -> str:
+    """A value and its 95% interval."""
+    return f"{number(item.value)} [{number(item.low)}, {number(item.high)}]"
+
+
+def number(value: float) -> str:
+    """Four digits; thousands separated; never for what was not reached."""
+    if not np.isfinite(value):
+        return "never" if value > 0 else NOTHING
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value + 0.0:.4g}"
+
+
+def returns(study: Selection, environment: str) -> Table:
+    """Final return without noise: the paper's, ours with its preset, ours with `default`; IQM with its interval."""
+    rows = []
+    for algorithm in study.algorithms(study.of(environment=environment)):
+        published = paper.published_return(environment, algorithm)
+        row = [algorithm, f"{published.mean:.1f} ± {published.std:.1f}" if published else NOTHING]
+        for preset in study.presets(algorithm):
+            values = [item.mean for item in study.of(environment=environment, algorithm=algorithm, preset=preset)]
+            row.append(spread(values))
+            row.append(interval(statistics.estimate([values], statistics.iqm, study.rng)) if values else NOTHING)
+        rows.append(row)
+    columns = ["variant", "paper", "ours, preset `paper`", "IQM", "ours, preset `default`", "IQM"]
+    notes = [
+        "Mean ± standard deviation over seeds (number of seeds), each the mean of fixed-seed episodes; interquartile "
+        "mean with its 95% bootstrap interval. SAC and PPO: Stable-Baselines3 with RL-Zoo's settings, last columns.",
+        REMARK,
+    ]
+    return Table(f"returns_{_slug(environment)}", f"{environment}: return", columns, rows, notes)
+
+
+def noise(study: Selection, environment: str) -> Table:
+    """Return under observation noise: at evaluation only, and in training too."""
+    clean = study.of(environment=environment)
+    levels = sorted({level for item in clean for level in item.returns})
+    rows = []
+    for algorithm in study.algorithms(clean):
+        for level in levels:
+            published = paper.published_return(environment, algorithm, level)
+            row = [algorithm, f"{level:g}", f"{level**0.5:.3g}"]
+            row.append(f"{published.mean:.1f} ± {published.std:.1f}" if published else NOTHING)
+            for preset in study.presets(algorithm):
+                runs = study.of(environment=environment, algorithm=algorithm, preset=preset)
+                row.append(spread([item.returns[level][0] for item in runs if level in item.returns]))
+            trained = study.of(environment=environment, algorithm=algorithm, preset="default", noise=level)
+            own = [item.returns[level][0] for item in trained if level in item.returns]
+            row.append(spread(own) if level > 0 else NOTHING)
+            rows.append(row)
+    columns = ["variant", "variance", "standard deviation", "paper", "`paper`, noise at evaluation",
+               "`default`, noise at evaluation", "`default`, noise in training too"]  # fmt: skip
+    notes = ["The paper does not say whether its agents were trained under the noise; both are given."]
+    return Table(f"noise_{_slug(environment)}", f"{environment}: observation noise", columns, rows, notes)
+
+
+def solution(study: Selection, environment: str) -> Table:
+    """Epochs, steps and seconds until the mean evaluation return passes the threshold; cost of an epoch."""
+    rows = []
+    for algorithm in study.algorithms(study.of(environment=environment)):
+        published = paper.published_cost(environment, algorithm)
+        for threshold in THRESHOLDS.get(environment, ()):
+            if published and threshold == THRESHOLDS[environment][0]:
+                name = f"{algorithm} (the paper's own, {published.device})"
+                cells = [number(1e3 * published.gflop), str(published.epochs), number(published.epoch_ms), NOTHING]
+                rows.append([name, number(threshold), *cells, number(published.seconds), NOTHING])
+            for preset in study.presets(algorithm):
+                runs = study.of(environment=environment, algorithm=algorithm, preset=preset)
+                if runs:
+                    rows.append(_solution_row(study, runs, threshold, preset))
+    columns = ["variant", "threshold", "MFLOP an epoch", "epochs", "ms an epoch", "steps", "seconds", "reached"]
+    notes = [
+        "Medians over seeds with 95% bootstrap intervals; a seed that never reached the threshold counts as later than "
+        "all. Evaluation is not in the seconds. An epoch of a baseline is a row of its metrics, about 1,000 steps."
+    ]
+    return Table(f"solution_{_slug(environment)}", f"{environment}: cost and time to solution", columns, rows, notes)
+
+
+def _solution_row(study: Selection, runs: list[Record], threshold: float, preset: str) -> list[str]:
+    steps = np.array([statistics.steps_to_threshold(item.curve.returns, threshold) for item in runs])
+    reached = np.isfinite(steps)
+    seconds = [
+        float(np.interp(at, item.curve.steps, item.curve.seconds)) if np.isfinite(at) else np.inf
+        for at, item in zip(steps, runs, strict=True)
+    ]
+    each = np.median([item.steps / max(item.epochs, 1) for item in runs])
+    median = statistics.median_steps(steps, study.rng)
+    return [
+        f"{runs[0].algorithm} ({preset})",
+        number(threshold),
+        number(1e3 * float(np.median([item.gflop for item in runs]))),
+        number(round(median.value / each) if np.isfinite(median.value) else np.inf),
+        number(float(np.median([item.epoch_ms for item in runs]))),
+        interval(median),
+        interval(statistics.median_steps(seconds, study.rng)),
+        f"{reached.sum()} of {len(runs)}",
+    ]
+
+
+def guidance(study: Selection, environment: str) -> Table:
+    """What guidance buys: each variant against Advanced AC, for every preset and number of distractors."""
+    rows = []
+    settings = sorted({(item.preset, item.distractors) for item in study.records
+                       if item.environment == environment and item.preset in PRESETS})  # fmt: skip
+    for preset, distractors in settings:
+        chosen = study.of(environment=environment, preset=preset, distractors=distractors)
+        control = [item.mean for item in chosen if item.algorithm == "advanced-ac"]
+        for algorithm in study.algorithms(chosen):
+            runs = [item for item in chosen if item.algorithm == algorithm]
+            values = [item.mean for item in runs]
+            row = [preset, str(distractors), algorithm, spread(values)]
+            if algorithm == "advanced-ac" or not control:
+                row += [NOTHING, NOTHING]
+            else:
+                row.append(interval(statistics.difference([values], [control], np.mean, study.rng)))
+                row.append(interval(statistics.probability_of_improvement([values], [control], study.rng)))
+            for threshold in THRESHOLDS.get(environment, ())[:1]:
+                steps = [statistics.steps_to_threshold(item.curve.returns, threshold) for item in runs]
+                row += [f"{np.isfinite(steps).sum()} of {len(steps)}", number(float(np.median(steps)))]
+            row.append(number(float(np.median([item.weight_ratio for item in runs]))))
+            rows.append(row)
+    columns = ["preset", "distractors", "variant", "return", "difference to Advanced AC", "P(better)"]
+    columns += ["reached the threshold", "median steps"] if environment in THRESHOLDS else []
+    columns.append("largest/smallest weight")
+    notes = ["Every variant differs from RSA2C-KME in the named part alone. " + REMARK]
+    return Table(f"guidance_{_slug(environment)}", f"{environment}: what guidance buys", columns, rows, notes)
+
+
+def corrections(study: Selection, environment: str) -> Table:
+    """Our corrections of the paper's algorithm, one at a time on its preset."""
+    base = study.of(environment=environment, algorithm="rsa2c-kme", preset="paper")
+    varied = sorted({item.varied for item in study.records if item.varied and item.preset == "paper"})
+    seeds = {item.seed for item in study.records if item.varied}
+    base = [item for item in base if item.seed in seeds]
+    rows = []
+    for name in ("", *varied):
+        of = {"environment": environment, "algorithm": "rsa2c-kme", "preset": "paper", "varied": name}
+        runs = study.of(**of) if name else base
+        if not runs:
+            continue
+        values = [item.mean for item in runs]
+        steps = [statistics.steps_to_threshold(item.curve.returns, THRESHOLDS[environment][0]) for item in runs]
+        gain = statistics.difference([values], [[item.mean for item in base]], np.mean, study.rng) if name else None
+        rows.append([
+            f"`{name}`" if name else "the preset `paper`", spread(values), interval(gain) if gain else NOTHING,
+            interval(statistics.median_steps(steps, study.rng)), number(float(np.median([x.epoch_ms for x in runs]))),
+        ])  # fmt: skip
+    columns = ["changed", "return", "gain", "median steps to the threshold", "ms an epoch"]
+    return Table(f"corrections_{_slug(environment)}", f"{environment}: our corrections, one at a time", columns, rows)
+
+
+def gaps(study: Selection, environment: str) -> Table:
+    """LQR: excess over the optimal cost at the end of training."""
+    rows = []
+    for preset in PRESETS:
+        chosen = study.of(environment=environment, preset=preset)
+        control = [item.gap for item in chosen if item.algorithm == "advanced-ac"]
+        for algorithm in study.algorithms(chosen):
+            values = np.array([item.gap for item in chosen if item.algorithm == algorithm])
+            stable = values < 1.0
+            median = statistics.median_steps(values, study.rng)
+            ours, theirs = -np.minimum(values, UNSTABLE), -np.minimum(control, UNSTABLE)
+            better = statistics.probability_of_improvement([ours], [theirs], study.rng)
+            rows.append([preset, algorithm, str(len(values)), f"{stable.sum()} of {len(values)}", _percent(median),
+                         NOTHING if algorithm == "advanced-ac" else interval(better)])  # fmt: skip
+    columns = ["preset", "variant", "seeds", "gap under 100%", "median gap", "P(smaller than Advanced AC's)"]
+    notes = ["Deterministic unclipped rollouts of 2,000 steps on 1,000 fixed starts against the Riccati solution; one "
+             "start that diverges makes the gap infinite."]  # fmt: skip
+    return Table("gap_lqr", "LQR: gap to the optimal cost", columns, rows, notes)
+
+
+def rates(study: Selection, environment: str) -> Table:
+    """LQR under the theory's step sizes: the fitted rate of the last and of the random iterate."""
+    from rsa2c.reproduce import figures
+
+    rows = []
+    for varied in sorted({item.varied for item in study.records if item.environment == environment and item.varied}):
+        chosen = study.of(environment=environment, preset="paper", varied=varied)
+        for algorithm in study.algorithms(chosen):
+            runs = [item for item in chosen if item.algorithm == algorithm]
+            last, random, ends = [], [], []
+            for item in runs:
+                epochs, expected = figures.random_iterate(item, item.steps / item.epochs)
+                last.append(figures.fitted_rate(epochs, np.minimum(item.curve.gap, 10 * UNSTABLE)))
+                random.append(figures.fitted_rate(epochs, expected))
+                ends.append(expected[-1])
+            shown = [interval(statistics.estimate([x], np.mean, study.rng)) for x in (last, random)]
+            rows.append([f"{algorithm}, `{varied}`", str(len(runs)), *shown, f"{np.median(ends):.3g}"])
+    rate = paper.document()["theory"]["rate"]
+    columns = ["variant", "seeds", "exponent, last iterate", "exponent, random iterate", "gap of the random iterate"]
+    notes = [f"Exponent p of gap = c T^-p log^2 T over the last nine tenths of T epochs; the theorem has {rate}."]
+    return Table("rate_lqr", "LQR: rate under the theory's step sizes", columns, rows, notes)
+
+
+def _percent(item: statistics.Estimate) -> str:
+    def one(value: float) -> str:
+        return f"{100 * value:.1f}%" if value < UNSTABLE else "unstable"
+
+    return f"{one(item.value)} [{one(item.low)}, {one(item.high)}]"
+
+
+def _slug(environment: str) -> str:
+    return environment.split("/")[-1].split("-")[0].lower()
