@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -285,14 +285,6 @@ def run_sweep(
                 progress.errors[index] = event.error
         show(progress, index if event.ended else None)
     return progress
-
-
-def read_rows(out: PathLike, jobs: Sequence[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """The finished runs among `jobs` in a sweep's folder."""
-    for job in jobs:
-        run = Run(Path(out) / job.run_id)
-        if run.returns_path.exists():
-            yield job, summary(run)
 
 
 def _when_free(call: Callable[[], Any]) -> Any:

@@ -1,0 +1,245 @@
+"""Sweeps: the grid a file means, resuming, failing alone, and the same bytes whoever computes."""
+
+import hashlib
+import threading
+import time
+
+import numpy as np
+import pytest
+import yaml
+
+from rsa2c.cli import main
+from rsa2c.config import ALGORITHMS, Config, make_config
+from rsa2c.errors import ConfigError, NotFoundError
+from rsa2c.store import Run
+from rsa2c.sweep import Grid, check_same, run_job, run_sweep, summary
+from rsa2c.training import train_run
+
+SMALL = {
+    "environments": ["Pendulum-v1"],
+    "algorithms": ["rsa2c-kme", "advanced-ac"],
+    "seeds": [1000, 1001],
+    "total_timesteps": 1200,
+    "n_envs": 2,
+    "horizon": 100,
+    "warmup_episodes": 1,
+    "capacity": 24,
+    "final_episodes": 2,
+    "evaluation_episodes": 2,
+}
+
+
+def digest(folder):
+    """What a run is: its model, curve and returns, byte for byte."""
+    names = ("model.safetensors", "state.safetensors", "evaluations.npz", "returns.npz")
+    return [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names]
+
+
+def digests(out, jobs):
+    return {job.run_id: digest(out / job.run_id) for job in jobs}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """The small sweep on two workers."""
+    out = tmp_path_factory.mktemp("swept")
+    jobs = Grid.of(SMALL).jobs()
+    progress = run_sweep(jobs, out, workers=2)
+    assert progress.errors == {}
+    return out, jobs, progress
+
+
+def test_a_grid_is_the_product_of_its_axes_with_readable_names():
+    axes = {"noise": [0.0, 0.01], "distractors": [0, 3], "presets": ["default", "paper"], "kl": [0.02, 0.03]}
+    document = {**SMALL, **axes}
+    jobs = Grid.of(document).jobs()
+    assert len(jobs) == 2**6
+    assert len({job.run_id for job in jobs}) == len(jobs)
+    ids = [job.run_id for job in jobs]
+    assert "Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__kl=0.02" in ids
+    job = jobs[ids.index("Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__kl=0.02")]
+    assert job.fields["kl"] == 0.02 and job.fields["noise_variance"] == 0.01 and job.fields["n_envs"] == 2
+    assert job.final_noise == (0.0, 0.01), "a run is judged under the noise it was trained with, too"
+
+
+def test_seeds_may_be_a_number_and_steps_a_mapping():
+    grid = Grid.of({"environments": ["Pendulum-v1", "Ant-v5"], "seeds": 3, "total_timesteps": {"Ant-v5": 5}})
+    assert {job.fields["seed"] for job in grid.jobs()} == {0, 1, 2}
+    assert {(job.environment, job.total_timesteps) for job in grid.jobs()} == {("Pendulum-v1", None), ("Ant-v5", 5)}
+
+
+def test_baselines_take_part_once_whatever_the_presets():
+    axes = {"algorithms": ["sac", "rsa2c-kme"], "presets": ["default", "paper"]}
+    grid = Grid.of({"environments": ["Pendulum-v1"], **axes})
+    assert [job.run_id for job in grid.jobs()] == [
+        "Pendulum-v1__sac__rl-zoo__n0__s0",
+        "Pendulum-v1__rsa2c-kme__default__n0__s0",
+        "Pendulum-v1__rsa2c-kme__paper__n0__s0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algoritms": ["sac"]}, "key 'algoritms' is unknown. Did you mean 'algorithms'?"),
+        ({"algorithms": ["rsa2c-kmee"]}, "algorithm 'rsa2c-kmee' is unknown.*Did you mean 'rsa2c-kme'?"),
+        ({"seeds": []}, "has no runs: 'seeds' is empty"),
+        ({"seeds": 0}, "has no runs: 'seeds' is empty"),
+        ({"environments": None}, "has no runs: 'environments' is empty"),
+        ({"kl": []}, "has no runs: 'kl' is empty"),
+        ({"kl": [-1.0]}, "kl must be positive, got -1.0"),
+        ({"presets": ["papr"]}, "preset 'papr' does not exist.*Did you mean 'paper'?"),
+        ({"noise": ["much"]}, "noise must hold variances, got 'much'"),
+        ({"seeds": [0.5]}, "seeds must hold whole numbers"),
+        ({"total_timesteps": -5}, "total_timesteps must be a positive whole number, got -5"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_refused_before_anything_runs(change, message):
+    with pytest.raises(ConfigError, match=message):
+        Grid.of({**SMALL, **change})
+
+
+def test_files_that_are_no_sweeps(tmp_path):
+    with pytest.raises(NotFoundError, match="does not exist"):
+        Grid.read(tmp_path / "none.yaml")
+    path = tmp_path / "bad.yaml"
+    path.write_text("environments: [")
+    with pytest.raises(ConfigError, match="is not YAML"):
+        Grid.read(path)
+    path.write_text("- 1")
+    with pytest.raises(ConfigError, match="must be a mapping"):
+        Grid.read(path)
+
+
+def test_variants_differ_from_rsa2c_kme_in_the_named_part_alone():
+    named = {"attribution", "shuffle_weights", "baseline"}
+    for environment in ("Pendulum-v1", "BipedalWalker-v3", "Ant-v5", "rsa2c/LQR-v0"):
+        for preset in ("default", "paper"):
+            reference = make_config(environment, preset, "rsa2c-kme")
+            for algorithm in ALGORITHMS:
+                config = make_config(environment, preset, algorithm)
+                differing = {name for name in vars(reference) if getattr(config, name) != getattr(reference, name)}
+                expected = {name for name in named if ALGORITHMS[algorithm][name] != ALGORITHMS["rsa2c-kme"][name]}
+                assert differing == expected, (environment, preset, algorithm)
+
+
+def test_one_worker_gives_the_bytes_of_two(swept, tmp_path):
+    out, jobs, _ = swept
+    assert run_sweep(jobs, tmp_path, workers=1).errors == {}
+    assert digests(tmp_path, jobs) == digests(out, jobs)
+
+
+def test_a_finished_run_is_never_repeated_and_a_stopped_one_goes_on(swept, tmp_path):
+    out, jobs, progress = swept
+    times = {job.run_id: (out / job.run_id / "state.safetensors").stat().st_mtime_ns for job in jobs}
+    again = run_sweep(jobs, out, workers=1)
+    assert again.rows == progress.rows
+    assert times == {job.run_id: (out / job.run_id / "state.safetensors").stat().st_mtime_ns for job in jobs}
+
+    job = jobs[0]
+    train_run(job.environment, job.algorithm, job.preset, 600, tmp_path, track=False, **job.fields)
+    run_job(job, tmp_path)
+    kept = [0, 1, 3]  # the shorter run evaluated at its own end, too
+    assert [digest(tmp_path / job.run_id)[i] for i in kept] == [digest(out / job.run_id)[i] for i in kept]
+
+
+def test_a_failing_run_is_listed_and_the_others_are_whole(swept, tmp_path, capsys):
+    out, _, _ = swept
+    document = {**SMALL, "environments": ["Pendulum-v1", "NoSuchTask-v0"], "algorithms": ["rsa2c-kme"]}
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(document))
+    damaged = tmp_path / "out" / "Pendulum-v1__rsa2c-kme__default__n0__s1001"
+    damaged.mkdir(parents=True)
+    (damaged / "config.yaml").write_text("broken: [")
+    assert main(["sweep", str(tmp_path / "sweep.yaml"), "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
+    error = capsys.readouterr().err
+    assert "3 of 4 runs failed" in error
+    assert "NoSuchTask" in error and "is not YAML" in error
+    good = "Pendulum-v1__rsa2c-kme__default__n0__s1000"
+    assert digest(tmp_path / "out" / good) == digest(out / good)
+
+
+def test_other_settings_in_a_folder_are_refused_by_name(swept):
+    out, jobs, _ = swept
+    changed = Grid.of({**SMALL, "value_ridge": 0.5}).jobs()[0]
+    with pytest.raises(ConfigError, match=r"with value_ridge=1e-06, the sweep asks for 0.5. Use another --out"):
+        check_same(changed, Run(out / changed.run_id))
+    check_same(jobs[0], Run(out / jobs[0].run_id))
+
+
+def test_rows_hold_what_the_last_evaluation_measured(swept):
+    out, jobs, progress = swept
+    run = Run(out / jobs[0].run_id)
+    row, returns = summary(run), run.read_returns()
+    assert row == progress.rows[0]
+    assert row["mean_0"] == pytest.approx(returns["returns"][0].mean())
+    assert row["steps"] == 1400 and row["algorithm"] == "rsa2c-kme"
+
+
+def test_the_command_line_lists_and_sums_up(swept, tmp_path, capsys):
+    out, jobs, _ = swept
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(SMALL))
+    assert main(["sweep", str(tmp_path / "sweep.yaml"), "--out", str(out), "--dry-run"]) == 0
+    assert capsys.readouterr().out.count("(done)") == len(jobs)
+    assert main(["sweep", str(tmp_path / "sweep.yaml"), "--out", str(out), "--workers", "1"]) == 0
+    captured = capsys.readouterr()
+    assert "[4/4]" in captured.err
+    assert "Pendulum-v1__advanced-ac__default__n0 " in captured.out
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Ray cluster of two nodes on this machine, one run at a time on each."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    cluster.nodes = [cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)]
+    cluster.wait_for_nodes()
+    yield cluster
+    cluster.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ray_gives_the_bytes_of_processes_and_survives_the_loss_of_a_node(swept, cluster, tmp_path):
+    out, jobs, _ = swept
+    assert run_sweep(jobs, tmp_path / "ray", executor="ray", address=cluster.address).errors == {}
+    assert digests(tmp_path / "ray", jobs) == digests(out, jobs)
+
+    long = Grid.of({**SMALL, "algorithms": ["rsa2c-kme"], "seeds": [1000, 1001], "total_timesteps": 60_000}).jobs()
+    lost = threading.Event()
+
+    def lose_a_node(progress, ended):
+        trained = [np.size(Run(tmp_path / "lost" / job.run_id).read_metrics()) for job in long]
+        if min(trained) > 20 and not lost.is_set():
+            lost.set()
+            cluster.remove_node(cluster.nodes[0], allow_graceful=False)
+
+    broken = run_sweep(long, tmp_path / "lost", executor="ray", address=cluster.address, show=lose_a_node)
+    assert lost.is_set() and broken.errors == {}
+    assert run_sweep(long, tmp_path / "whole", workers=2).errors == {}
+    assert digests(tmp_path / "lost", long) == digests(tmp_path / "whole", long)
+
+
+def test_a_folder_held_by_a_process_that_dies_late_is_waited_for(swept, tmp_path):
+    _, jobs, _ = swept
+    job = jobs[0]
+    run = train_run(job.environment, job.algorithm, job.preset, 600, tmp_path, track=False, **job.fields)
+    released = threading.Event()
+
+    def hold():
+        with run.locked():
+            held.set()
+            time.sleep(2.0)
+            released.set()
+
+    held = threading.Event()
+    threading.Thread(target=hold).start()
+    held.wait()
+    run_job(job, tmp_path)
+    assert released.is_set()
+
+
+def test_sweeps_know_every_field_of_the_configuration():
+    for name in vars(Config()):
+        if name not in ("seed", "noise_variance", "distractors", "attribution_critic", "guide", "smooth_advantage"):
+            Grid.of({"environments": ["Pendulum-v1"], name: getattr(make_config("Pendulum-v1"), name)})
