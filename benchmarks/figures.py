@@ -1,4 +1,5 @@
-"""The figures of the documentation: value and torque of a trained Pendulum agent under both games, and its training.
+"""The figures of the documentation: value and torque of a trained Pendulum agent under both games, its training, and
+the error of CME values against the size of their background.
 
     python benchmarks/figures.py
 """
@@ -11,6 +12,7 @@ import numpy as np
 
 import rsa2c
 from rsa2c import plots
+from shapley import BACKGROUNDS, EMBEDDINGS, conditional_errors
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "img"
 
@@ -32,6 +34,12 @@ def main() -> None:
     down_left = np.array([np.cos(2.6), np.sin(2.6), -1.0])
     plots.save(plots.waterfall(agent.explain(down_left[None], of="action")), IMAGES / "pendulum_torque_at_a_state")
     print(agent.prototypes(down_left, 3))
+    errors = conditional_errors(BACKGROUNDS, 8)
+    curves = {name: (BACKGROUNDS, column) for name, column in zip(EMBEDDINGS, errors.T, strict=True)}
+    figure = plots.learning_curve(curves, ylabel="relative error", xlabel="background states")
+    figure.axes[0].set_xscale("log", base=2)
+    figure.axes[0].set_yscale("log")
+    plots.save(figure, IMAGES / "cme_error")
 
 
 if __name__ == "__main__":

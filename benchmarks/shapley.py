@@ -38,6 +38,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from oracles import gaussian_conditional_game, shapley_by_enumeration
 
 Array = NDArray[np.float64]
+EMBEDDINGS = ("intercept", "marginal", "paper")
+BACKGROUNDS = (16, 32, 64, 128, 256, 512)
 INTRODUCTION = """\
 Interventional (KME) values; 'times faster' is against `shap.KernelExplainer` in its default settings; error is the
 largest difference to the exact value, relative to the largest value. Every explainer gets the same model (an
@@ -167,8 +169,9 @@ def compare(problem: Problem, repeats: int) -> list[str]:
     return rows
 
 
-def conditional_errors(sizes: tuple[int, ...], repeats: int) -> list[str]:
-    """RMS error of CME values against a Gaussian's analytic conditional Shapley values, by size of the background."""
+def conditional_errors(sizes: tuple[int, ...], repeats: int) -> np.ndarray:
+    """(sizes, embeddings): RMS error of CME values against a Gaussian's analytic conditional Shapley values, relative
+    to their RMS, by size of the background."""
     d, rng = 4, np.random.default_rng(3)
     mixing = rng.normal(size=(d, d))
     covariance = mixing @ mixing.T / d + 0.5 * np.eye(d)
@@ -179,19 +182,16 @@ def conditional_errors(sizes: tuple[int, ...], repeats: int) -> list[str]:
         game = gaussian_conditional_game(np.zeros(d), covariance, state, centre, scales)
         truth.append(shapley_by_enumeration(lambda c, game=game: np.array(game(c)), d))
     size_of_truth = np.sqrt(np.mean(np.square(truth)))
-    rows = []
-    for size in sizes:
-        cells = []
+    errors = np.zeros((len(sizes), len(EMBEDDINGS)))
+    for i, size in enumerate(sizes):
         backgrounds = [rng.multivariate_normal(np.zeros(d), covariance, size=size) for _ in range(repeats)]
-        for embedding in ("intercept", "marginal", "paper"):
+        for j, embedding in enumerate(EMBEDDINGS):
             squares = []
             for b in backgrounds:
                 values = cme_values(states, b, centre[None], np.ones((1, 1)), RBF(1.0, scales**2), embedding)[0]
                 squares.append(np.mean((values[..., 0] - truth) ** 2))
-            cells.append(f"{np.sqrt(np.mean(squares)) / size_of_truth:.3f}")
-        rows.append(f"| {size} | " + " | ".join(cells) + " |")
-        print(rows[-1], flush=True)
-    return rows
+            errors[i, j] = np.sqrt(np.mean(squares)) / size_of_truth
+    return errors
 
 
 def main() -> None:
@@ -204,10 +204,12 @@ def main() -> None:
     title = ["| d | centres | background | explainer | ms a state | times faster | error |", "|" + "---|" * 7]
     print("\n".join(title))
     rows = [line for problem in problems for line in compare(problem, 2 if options.quick else 6)]
-    sizes, repeats = ((16, 64), 2) if options.quick else ((16, 32, 64, 128, 256, 512), 8)
-    head = ["| background | intercept | marginal | paper |", "|---|---|---|---|"]
-    print("\n".join(["", *head]))
-    curve = conditional_errors(sizes, repeats)
+    sizes, repeats = ((16, 64), 2) if options.quick else (BACKGROUNDS, 8)
+    head = [f"| background | {' | '.join(EMBEDDINGS)} |", "|---|---|---|---|"]
+    errors = conditional_errors(sizes, repeats)
+    cells = [[str(size), *(f"{x:.3f}" for x in row)] for size, row in zip(sizes, errors, strict=True)]
+    curve = [f"| {' | '.join(row)} |" for row in cells]
+    print("\n".join(["", *head, *curve]))
     if options.write:
         body = "\n".join(
             [

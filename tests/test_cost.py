@@ -130,12 +130,19 @@ def test_textbook_factorisations_have_their_polynomials():
         assert cost._triangular_inverse(n) == pytest.approx(counting.inverse_operations(n), abs=n**2)
 
 
+def counting_function(function):
+    """The same function, of arrays that count."""
+    normaliser, dictionary = function.normaliser, function.dictionary
+    for owner, name in ((normaliser, "mean"), (dictionary, "centres"), (dictionary.kernel, "weights")):
+        object.__setattr__(owner, name, getattr(owner, name).view(counting.Counted))
+    return replace(function, coefficients=function.coefficients.view(counting.Counted))
+
+
 def counted_epoch(agent, monkeypatch):
     """Operations of each phase of the agent's next epoch as they happen, and the formulas' for its sizes."""
     counts: dict[str, int] = {}
-    mean = agent.policy.mean
-    normaliser = replace(mean.normaliser, mean=mean.normaliser.mean.view(counting.Counted))
-    agent.policy = replace(agent.policy, mean=replace(mean, normaliser=normaliser))
+    agent.policy = replace(agent.policy, mean=counting_function(agent.policy.mean))
+    agent._value = counting_function(agent._value)
     exact = rsa2c.attribution.guidance.shapley_product
     step = agent.env.step
 
@@ -164,7 +171,7 @@ def counted_epoch(agent, monkeypatch):
 
 def compare(counts, formula):
     for phase in cost.PHASES:
-        assert formula[phase] == pytest.approx(counts[phase], rel=0.015, abs=100), (phase, counts, formula)
+        assert formula[phase] == pytest.approx(counts[phase], rel=0.003, abs=20), (phase, counts, formula)
 
 
 SETTINGS = {
@@ -264,10 +271,9 @@ def test_memory_is_what_was_estimated(fields):
     fields = {"n_envs": 20, "horizon": 200, "capacity": 200, "initial_centres": 200, "attribution_every": 1,
               "attribution_warmup": 1, "admission_threshold": 1e-5, "replacement_every": 1, **fields}  # fmt: skip
     agent = RSA2C("Pendulum-v1", **fields)
-    profile(agent, 1)
     measured = profile(agent, 1)
     largest = max(row.peak_mb for row in measured.phases)
-    assert max(row.estimated_mb for row in measured.phases) == pytest.approx(largest, rel=0.15)
+    assert max(row.estimated_mb for row in measured.phases) == pytest.approx(largest, rel=0.25)
     for row in measured.phases:
         assert row.estimated_mb == pytest.approx(row.peak_mb, rel=0.3, abs=0.3), row
     assert measured.process_mb > largest
@@ -281,7 +287,7 @@ def test_profile_adds_up_and_leaves_the_agent_whole():
     assert sum(row.milliseconds for row in measured.phases) <= measured.milliseconds
     assert sum(row.gflop for row in measured.phases) == pytest.approx(measured.gflop)
     assert measured.attributions == 3 and measured.epochs == 3
-    for _ in range(4):
+    for _ in range(5):
         other.run_epoch()
     np.testing.assert_equal(one.history, other.history)
     assert not {"_collect", "_grown", "_phase", "_on_new_metric"} & set(vars(one))

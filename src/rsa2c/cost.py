@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from rsa2c.attribution.guidance import enumerates
 from rsa2c.attribution.simd import LANES
 from rsa2c.config import Config
 from rsa2c.learner import HELD_OUT, REPROJECTION_STATES
@@ -83,10 +84,10 @@ class Epoch:
 
 def flops(config: Config, epoch: Epoch) -> dict[str, float]:
     """Operations of each phase of an epoch."""
-    n, d, m = epoch.transitions, epoch.features, epoch.outputs
-    per_step = 2 * epoch.policy.states * m + 5 * m + 2 * d
+    d, m = epoch.features, epoch.outputs
+    steps, per_step = Sizes.of(config).epoch_steps, 2 * epoch.policy.states * m + 5 * m + 2 * d
     counts = {
-        "collect": _kernel(config, n, epoch.policy.states, d) + n * per_step,
+        "collect": _kernel(config, steps, epoch.policy.states, d) + steps * per_step,
         "admit": sum(_growth(config, growth, d) for growth in epoch.growths),
         "value": _value(config, epoch),
         "attribute": 0.0,
@@ -148,12 +149,17 @@ def mean_flops(config: Config, features: int, outputs: int, states: int) -> dict
 
 
 def peak_bytes(config: Config, epoch: Epoch) -> dict[str, float]:
-    """Largest memory of arrays in each phase: the batch, both dictionaries' matrices, and what the phase needs."""
+    """Largest memory of arrays in each phase: the batch, the dictionaries' matrices, and what the phase needs.
+
+    An epoch keeps the dictionaries it began with until it is whole, beside those it makes.
+    """
     single = 4 if config.precision == "float32" else 8
     n, points, d, m = epoch.transitions, epoch.points, epoch.features, epoch.outputs
     q, v = epoch.actor.states, epoch.value.states if epoch.value else 0
     batch = single * (points * d + 2 * n * m) + 8 * 2 * n
-    held = batch + 8 * 2 * (q * q + v * v)
+    grams = 8 * (q * q + v * v)
+    screened, changed = bool(epoch.growths), any(growth.admitted for growth in epoch.growths)
+    held = batch + grams * (1 + screened + changed)
     # Traces, differences and features with a constant beside the features themselves; sweeps need the features alone.
     copies = 4 if config.value_fit == "closed" else 1
     admit = max((g.candidates * (3 * g.basis.states + config.admission_limit) for g in epoch.growths), default=0)
@@ -167,12 +173,12 @@ def peak_bytes(config: Config, epoch: Epoch) -> dict[str, float]:
             states = config.attribution_states + 2 * config.attribution_background
             attribute = max(attribute, states * explained.centres * explained.features)
     return {
-        "collect": 2 * batch,
+        "collect": 2 * batch + grams,
         "admit": held + 8 * admit,
         "value": held + single * copies * points * (v + 1) + 8 * 2 * v * v,
         "attribute": held + max(8 * attribute, critic),
-        "advantage": held + single * n * (q + 2 * d) + 8 * 4 * q * q,
-        "actor": held + 8 * 2 * q * q,
+        "advantage": held + single * n * (q + d) + 8 * 3 * q * q,
+        "actor": held + 8 * q * q,
     }
 
 
@@ -258,7 +264,7 @@ def _attribution(config: Config, explained: Attribution) -> float:
     if explained.samples:
         n = explained.samples
         count += _pivots(config, explained.candidates, Basis(0), k, w) + _kernel(config, n, k, w) + _moment(n, k)
-        count += n * o * (2 * k + 6) + _ridge_solve(config, k, o, w, gram=False)
+        count += n * o * (2 * k + 16) + _ridge_solve(config, k, o, w, gram=False)
     states, background = config.attribution_states, config.attribution_background
     if config.attribution == "cme":
         return count + _cme(config, explained)
@@ -288,17 +294,18 @@ def shapley_flops(
 
 
 def _cme(config: Config, explained: Attribution) -> float:
-    """Antithetic permutations of the observational game: a regression for each new coalition."""
+    """The observational game: a regression for each coalition that is new."""
     k, w, o = explained.centres, explained.features, explained.outputs
     states, n = config.attribution_states, config.attribution_background
     pairs = (config.cme_permutations + 1) // 2
     tables = n * n + n * states + states * k + n * k
-    join, values = 4 * tables, 1 + 2 * pairs * (w - 1) + 1
+    joins, values, update = 2 * pairs * w, 2 + 2 * pairs * (w - 1), 14 * pairs * w * states * o
+    if enumerates(w, config):
+        joins, values, update = 2**w - 1, 2**w, 3 * w * 2 ** (w - 1) * states * o
     value = tables + n + states * k + _cholesky(n) + 2 * n * n * (states + 1) + 2 * states * k * (n + o)
     if config.cme_embedding != "paper":
         value += 3 * n * states
-    update = 14 * pairs * w * states * o
-    return w * 3 * tables + (w - 1) * n * k + 2 * pairs * w * join + values * value + update
+    return w * 3 * tables + (w - 1) * n * k + joins * 4 * tables + values * value + update
 
 
 def _reprojection(config: Config, moved: Reprojection, d: int) -> float:

@@ -25,7 +25,7 @@ MEGABYTE = 1e6
 
 @dataclass(frozen=True)
 class PhaseProfile:
-    """Means over the profiled epochs; the memory is that of one epoch more, which is not timed."""
+    """Means over the profiled epochs; the memory is that of an epoch before them, which is not timed."""
 
     phase: str
     milliseconds: float
@@ -55,10 +55,11 @@ class Profile:
 
 
 def profile(agent: RSA2C, epochs: int = 10) -> Profile:
-    """Train `agent` on for `epochs` epochs, and one before them that warms up and measures memory."""
+    """Train `agent` on for `epochs` epochs, and two before them: one that warms up, one that measures memory."""
     if epochs < 1:
         raise ConfigError(f"epochs must be positive, got {epochs}.")
     with agent._threads():
+        agent.run_epoch()
         memory, first = _memory_of_an_epoch(agent)
         estimated = peak_bytes(agent.config, first)
         seconds, counts = dict.fromkeys(PHASES, 0.0), dict.fromkeys(PHASES, 0.0)
@@ -101,8 +102,14 @@ def process_peak() -> int:
 
 
 def _memory_of_an_epoch(agent: RSA2C) -> tuple[dict[str, int], Epoch]:
-    """Largest memory Python and NumPy held in each phase beyond what they held before, and the epoch's sizes."""
+    """Largest memory of the epoch's arrays in each phase, with the dictionaries' matrices before it, and its sizes.
+
+    Those stay until the epoch is whole, and an agent that was just loaded or warmed up has made them untraced.
+    """
     peaks: dict[str, int] = {}
+    dictionaries = {id(own): own for own in (agent.policy.mean.dictionary, agent._value.dictionary)}
+    matrices = [vars(own).get(name) for own in dictionaries.values() for name in ("gram", "cholesky")]
+    held = sum(matrix.nbytes for matrix in matrices if matrix is not None)
     tracing = tracemalloc.is_tracing()
     if not tracing:
         tracemalloc.start()
@@ -115,7 +122,7 @@ def _memory_of_an_epoch(agent: RSA2C) -> tuple[dict[str, int], Epoch]:
             tracemalloc.reset_peak()
             with plain(name):
                 yield
-            peaks[name] = tracemalloc.get_traced_memory()[1] - start
+            peaks[name] = held + tracemalloc.get_traced_memory()[1] - start
 
         with _replaced(agent, "_phase", phase), recorded(agent) as shape:
             agent.run_epoch()

@@ -136,6 +136,11 @@ def shadow_critic(states: NDArray, targets: list[NDArray], config: Config, rng: 
     return Explained(x, dictionary, coefficients, sources)
 
 
+def enumerates(players: int, config: Config) -> bool:
+    """Whether the game cme is enumerated in training: where that takes no more coalitions than sampling."""
+    return 2**players <= config.cme_permutations * players
+
+
 def measure(explained: Explained, d: int, config: Config, rng: np.random.Generator) -> tuple[NDArray, NDArray, NDArray]:
     """Importance of the d state features to each source, (sources, d), each source's null, (sources,), and the mean
     attribution of the first source, (d,), signed if that is the statistic, else absolute."""
@@ -151,7 +156,7 @@ def measure(explained: Explained, d: int, config: Config, rng: np.random.Generat
             *game,
             embedding=config.cme_embedding,
             ridge=config.cme_ridge,
-            permutations=config.cme_permutations,
+            permutations=None if enumerates(x.shape[1], config) else config.cme_permutations,
             rng=rng,
         )[0]
     elif config.phi_estimator == "permutation":

@@ -17,7 +17,7 @@ class ProfileOptions:
     run: tyro.conf.Positional[str]
     """Run folder, or its name under ./runs."""
     epochs: int = 10
-    """Epochs to time; one more before them warms up and measures memory."""
+    """Epochs to time; two more before them warm up and measure memory."""
     json: Flag = False
     """Print JSON."""
 
