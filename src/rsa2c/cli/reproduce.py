@@ -72,6 +72,9 @@ def reproduce(arguments: list[str]) -> None:
             executor = cast("Executor", options.executor)
             progress = study.run(options.target, found, runs, executor, options.workers, options.address, show)
     out = Path(options.out) if options.out else Path("results") / name
+    if not (options.only_tables or options.quick or options.grids):
+        for environment in {job.environment for jobs in found.values() for job in jobs}:
+            study.measure_sizes(environment, out)
     records = study.collect(found, runs)
     command_line = shlex.join(["rsa2c", "reproduce", *arguments])
     page, *others = study.write(options.target, records, out, found, runs, command_line)

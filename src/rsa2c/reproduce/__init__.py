@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -16,7 +18,7 @@ import yaml
 from rsa2c.errors import ConfigError, did_you_mean
 from rsa2c.executors import Executor
 from rsa2c.files import PathLike, write_atomically
-from rsa2c.reproduce import claims, figures, tables
+from rsa2c.reproduce import claims, figures, sizes, tables
 from rsa2c.reproduce.records import Record, read_records, record, write_records
 from rsa2c.reproduce.tables import Selection, Table
 from rsa2c.store import Run, provenance
@@ -92,7 +94,7 @@ def write(
     written = write_records(out, records)
     study = Selection(records)
     environments = list(dict.fromkeys(item.environment for item in records))
-    made = build(study, environments)
+    made = build(study, environments, out)
     for table in made:
         path = out / f"{table.name}.csv"
         write_atomically(path, table.csv().encode())
@@ -113,8 +115,15 @@ def write(
     return [page, *written]
 
 
-def build(study: Selection, environments: Sequence[str]) -> list[Table]:
-    """Every table that the records allow."""
+def measure_sizes(environment: str, out: PathLike) -> None:
+    """Measure an epoch's cost against the size of the dictionaries, for `build` to find."""
+    table = sizes.sizes_table(environment, sizes.measured(environment))
+    Path(out).mkdir(parents=True, exist_ok=True)
+    write_atomically(Path(out) / f"{table.name}.csv", table.csv().encode())
+
+
+def build(study: Selection, environments: Sequence[str], folder: PathLike | None = None) -> list[Table]:
+    """Every table that the records allow, and that of `measure_sizes` where `folder` has it."""
     made = []
     for environment in environments:
         if environment.startswith("rsa2c/LQR"):
@@ -123,6 +132,9 @@ def build(study: Selection, environments: Sequence[str]) -> list[Table]:
         if environment in tables.THRESHOLDS:
             made.append(tables.solution(study, environment))
         made.append(tables.guidance(study, environment))
+        table = sizes.sizes_table(environment, [])
+        if folder is not None and (path := Path(folder) / f"{table.name}.csv").exists():
+            made.append(replace(table, rows=list(csv.reader(path.read_text("utf-8").splitlines()))[1:]))
         if any(item.grid.startswith("correction") for item in study.records):
             made.append(tables.corrections(study, environment))
     made.append(claims.claims_table(study, environments))
@@ -147,4 +159,4 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table], command
     return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"
 
 
-__all__ = ["Preset", "build", "collect", "grids", "read_records", "run", "studies", "write"]
+__all__ = ["Preset", "build", "collect", "grids", "measure_sizes", "read_records", "run", "studies", "write"]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c.agent import RSA2C
 from rsa2c.errors import FileFormatError, NotFoundError
 from rsa2c.files import PathLike, write_atomically
 from rsa2c.store import Run
@@ -63,7 +64,7 @@ class Record:
     """States in the larger dictionary; 0 for baselines."""
     weight_ratio: float
     gflop: float
-    """Billions of operations an epoch, counted by `rsa2c.cost` at the last dictionary; NaN for baselines."""
+    """Billions of operations an epoch, counted by `rsa2c.cost` at the last dictionary, or by `network_cost`."""
     gap: float
     """Excess over the optimal cost at the end, on 1,000 starts; NaN where the optimum is not known."""
     commit: str
@@ -116,13 +117,17 @@ def record(grid: str, job: Job, run: Run) -> Record:
 
 
 def _gflop(run: Run, job: Job) -> float:
-    from rsa2c import cost, training
+    """Operations of an epoch at the last dictionary; of a baseline, for each row of its metrics."""
+    from rsa2c import cost, network_cost, training
 
-    if job.is_baseline:
-        return float("nan")
-    agent = training.load_agent(run)
-    sizes = len(agent.feature_names), len(agent.action_names), agent.dictionary_size
-    return sum(cost.mean_flops(agent.config, *sizes).values()) / 1e9
+    policy = training.load_policy(run)
+    if isinstance(policy, RSA2C):
+        sizes = len(policy.feature_names), len(policy.action_names), policy.dictionary_size
+        return sum(cost.mean_flops(policy.config, *sizes).values()) / 1e9
+    spaces = policy.model.observation_space, policy.model.action_space
+    each = network_cost.iteration(job.algorithm, job.environment, *(space.shape[0] for space in spaces))
+    rows = run.read_metrics()
+    return each.flops / each.steps * float(rows[-1]["timesteps"]) / len(rows) / 1e9
 
 
 def _final_gap(run: Run, job: Job) -> float:

@@ -1,0 +1,54 @@
+"""docs/results.md, from the records that `rsa2c reproduce` left under results/: nothing in it is typed.
+
+    python benchmarks/results_page.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from _provenance import RESULTS
+from rsa2c import reproduce
+
+DOCS = RESULTS.parent / "docs"
+CAPTIONS = {
+    "ablation_default": "Ablation, preset `default`: mean evaluation return with its 95% interval over seeds",
+    "ablation_paper": "Ablation, preset `paper`",
+    "comparison_default": "Beside Stable-Baselines3's SAC and PPO",
+    "distractors_10": "With 10 useless features",
+    "distractors_30": "With 30 useless features",
+    "gap_default": "Gap to the optimal cost along training: median and interquartile range over seeds",
+    "gap_paper": "The same with the preset `paper`",
+    "beeswarm_kme_default": "The value's attributions under KME",
+    "beeswarm_cme_default": "The value's attributions under CME",
+    "heatmap_kme_default": "Importances over training under KME",
+    "heatmap_cme_default": "Importances over training under CME",
+}
+INTRODUCTION = """\
+# The paper and ours
+
+Every table has the paper's figure, ours with the preset `paper` (its algorithm and settings) and ours with `default`.
+Made by `python benchmarks/results_page.py` from the records under `results/`, which `rsa2c reproduce` writes: a row for
+each run in `runs.csv`, with its commit. What was not run is missing here, and nothing is filled in from elsewhere.
+"""
+
+
+def main() -> None:
+    parts = [INTRODUCTION]
+    for target in reproduce.studies():
+        folder = RESULTS / target
+        if not (folder / "runs.csv").exists():
+            continue
+        page, *_ = reproduce.write(target, reproduce.read_records(folder), folder)
+        text = page.read_text("utf-8")
+        parts.append(text.replace("# ", "## ", 1) if text.startswith("# ") else text)
+        for stem, caption in CAPTIONS.items():
+            if (folder / "figures" / f"{stem}.png").exists():
+                parts.append(f"![{caption}](../results/{target}/figures/{stem}.png)\n\n*{caption}.*\n")
+    path = DOCS / "results.md"
+    Path(path).write_text("\n".join(parts), "utf-8")
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
