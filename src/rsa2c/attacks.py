@@ -46,15 +46,10 @@ class Target:
     pull: Callable[[Array, Array], Array]
 
 
-def function_target(function: RKHSFunction) -> Target:
-    """An RKHS function with its exact gradient."""
-    return Target(function, lambda states, weights: pulled(function, states, weights))
-
-
 def policy_target(policy: Any, region: Region) -> Target:
     """The policy's mean before squashing where it is a kernel expansion, else its deterministic `predict`."""
-    if isinstance(getattr(policy, "policy_mean", None), RKHSFunction):
-        return function_target(policy.policy_mean)
+    if isinstance(function := getattr(policy, "policy_mean", None), RKHSFunction):
+        return Target(function, lambda states, weights: pulled(function, states, weights))
 
     def mean(observations: Array) -> Array:
         return np.asarray(policy.predict(observations, deterministic=True)[0], dtype=np.float64)
@@ -100,6 +95,25 @@ def ascend(
         best = np.where(better[:, None], perturbation, best)
         highest = np.where(better, reached, highest)
     return states + best
+
+
+def output_attacks(
+    function: RKHSFunction, states: Array, region: Region, rng: np.random.Generator, trials: int
+) -> Array:
+    """(K, N, d): perturbed states, `trials` at random and as many from attacks on each output in both directions."""
+    rngs, m = [rng] * len(states), len(function.output_names)
+    found = [states + region.sampled(rngs, states.shape[1]) for _ in range(trials)]
+    for weights in np.vstack([np.eye(m), -np.eye(m)]):
+        rows = np.broadcast_to(weights, (len(states), m))
+
+        def score(s: Array, weights: Array = weights) -> Array:
+            return function(s) @ weights
+
+        def gradient(s: Array, rows: Array = rows) -> Array:
+            return pulled(function, s, rows)
+
+        found += [ascend(score, gradient, states, region, rngs) for _ in range(trials)]
+    return np.stack(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +234,7 @@ def make_attack(
 def _critic_attack(policy: Any, region: Region) -> Attack:
     if isinstance(getattr(policy, "advantage", None), RKHSFunction):
         return AdvantageAttack(region, policy_target(policy, region), policy.advantage)
-    network = getattr(getattr(policy, "model", policy), "policy", None)
+    network: Any = getattr(getattr(policy, "model", policy), "policy", None)
     if not hasattr(network, "predict_values"):
         raise ConfigError(
             f"the critic attack needs a critic of states, which {type(policy).__name__} does not show. "

@@ -27,7 +27,7 @@ from rsa2c.kernels import RBF
 from rsa2c.perturbations import Array, Norm, Region
 from rsa2c.rkhs import RKHSFunction
 
-PIECES = 16
+PIECES = 32
 """Parts of [0, t] on each of which the expansion is bounded."""
 CHUNK_BYTES = 1 << 26
 DOUBLINGS, HALVINGS = 40, 40

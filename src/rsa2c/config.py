@@ -207,13 +207,16 @@ class Config:
     cme_ridge: float = 1e-3
     """Ridge lambda of the conditional mean embedding (times n)."""
     cme_permutations: int = 8
-    """Antithetic pairs sampled for the game cme above ten features."""
+    """Orders sampled for the game cme in training, in antithetic pairs; few features are enumerated instead, where that
+    takes no more coalitions."""
 
     # Running
     epochs_between_evaluations: int = 5
     """Epochs between evaluations of a run folder's training."""
     evaluation_episodes: int = 20
     """Fixed-seed episodes of those evaluations."""
+    diagnostics: bool = False
+    """Record the quantities of the convergence theory each epoch: zeta_a, lambda_F, projection errors, kernel drift."""
     precision: Literal["float32", "float64"] = "float32"
     """Of batch features and their Gram products; factorisations are always float64."""
     threads: int = 1

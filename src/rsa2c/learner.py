@@ -21,7 +21,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rsa2c import critics, schedules
+from rsa2c import critics, diagnostics, schedules
 from rsa2c.actor import ActionBounds, GaussianPolicy, kl_step_size, mean_kl, step_direction
 from rsa2c.attribution import guidance
 from rsa2c.config import make_config
@@ -107,8 +107,10 @@ class Learner:
         with self._phase("value"):
             values = self._fit_value(batch)
             advantage = self._estimate_advantage(batch, values)
+        before = self.policy.mean
         with self._phase("attribute"):
             self._attribute_and_reweight(batch, values, advantage)
+        after = self.policy.mean
         with self._phase("advantage"):
             fit = self._fit_advantage(batch, advantage)
         with self._phase("actor"):
@@ -116,6 +118,10 @@ class Learner:
         self.epoch += 1
         self.num_timesteps += self.sizes.epoch_steps
         self._record(batch, values, kl)
+        if self.config.diagnostics:
+            with self._phase("diagnose"):
+                policy, value = (before, after, self.policy.covariance), self._value.dictionary
+                self.history[-1] |= diagnostics.of_epoch(batch, _standardised(advantage), fit, *policy, value)
 
     def _collect(self) -> Batch:
         """Roll out the current policy from fresh environments."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rsa2c.attacks import ascend, function_target
+from rsa2c.attacks import output_attacks
 from rsa2c.attribution import explain
 from rsa2c.certify import Local, Reach, bounds, mean_distance, tightest, total_variation
 from rsa2c.dictionary import Dictionary
@@ -26,6 +26,8 @@ ENUMERATED = 8
 """Most features whose coalitions are enumerated for the constant of observational values."""
 TRIALS = 4
 """Random starts of each attack, and perturbed dictionaries, that the measured figures come from."""
+EXPLAINED = 8
+"""States at which changes of SHAP values are measured."""
 CME_RIDGE = 1e-3
 
 
@@ -53,13 +55,13 @@ def paper_quantities(agent: RSA2C, states: Array, region: Region, rng: np.random
     if agent.config.baseline != "none":
         local = Local(agent.value, states, region.scale)
         reach = Reach(local, region.radii(len(states)), region.norm)
-        moved = _attacked(agent.value, states, region, rng)
+        moved = output_attacks(agent.value, states, region, rng, TRIALS)
         delta_psi, squared = 2 * float(reach.defect.max()), float(local.norm[0] ** 2)
         rows += [
             Quantity("delta_psi", delta_psi, _feature_distance(agent.value, states, moved), "Holds at every state."),
             Quantity("M_V", squared, None, f"Squared RKHS norm of the value; |V|_H = {local.norm[0]:.4g}."),
             _value_row(agent.value, local, moved, delta_psi, region),
-            *_shap_rows(agent, states, moved, delta_psi, float(local.norm[0])),
+            *_shap_rows(agent, states[:EXPLAINED], moved[:, :EXPLAINED], delta_psi, float(local.norm[0])),
             *_representation_rows(agent.value, states, region, rng),
         ]
     return [*rows, *_theorem_rows(agent, states, region, rng)]
@@ -74,7 +76,7 @@ def coherence(dictionary: Dictionary) -> float:
 def representation_error(
     kernel: ProductKernel, centres: Array, moved: Array, state: Array, moved_state: Array
 ) -> float:
-    """delta_V for a unit coefficient, exactly: |P k(., s) - P' k(., s')|_H, with P, P' projecting on two dictionaries."""
+    """delta_V for a unit coefficient, exactly: |P k(., s) - P' k(., s')|_H, P and P' projecting on each dictionary."""
     before, after = Dictionary(kernel, centres, np.zeros(len(centres))), Dictionary(kernel, moved, np.zeros(len(moved)))
     a = before.solve(kernel(centres, state[None]))[:, 0]
     b = after.solve(kernel(moved, moved_state[None]))[:, 0]
@@ -98,26 +100,6 @@ def conditional_norm(kernel: ProductKernel, x: Array, ridge: float) -> float:
 def return_factor(gamma: float) -> float:
     """alpha / max |r| of the theorem's first inequality: 2 (1 + gamma / (1 - gamma)^2)."""
     return 2 * (1 + gamma / (1 - gamma) ** 2) if gamma < 1 else np.inf
-
-
-def _attacked(function: RKHSFunction, states: Array, region: Region, rng: np.random.Generator) -> Array:
-    """(K, N, d): perturbed states, each the best of an attack that moves one output up or down, and random ones."""
-    target = function_target(function)
-    rngs = [rng] * len(states)
-    found = [states + region.sampled(rngs, states.shape[1]) for _ in range(TRIALS)]
-    for output in range(len(function.output_names)):
-        for sign in (1.0, -1.0):
-            weights = np.zeros((len(states), len(function.output_names)))
-            weights[:, output] = sign
-
-            def score(s: Array, weights: Array = weights) -> Array:
-                return np.sum(target.mean(s) * weights, axis=1)
-
-            def gradient(s: Array, weights: Array = weights) -> Array:
-                return target.pull(s, weights)
-
-            found += [ascend(score, gradient, states, region, rngs) for _ in range(TRIALS)]
-    return np.stack(found)
 
 
 def _feature_distance(function: RKHSFunction, states: Array, moved: Array) -> float:
@@ -196,7 +178,7 @@ def _theorem_rows(agent: RSA2C, states: Array, region: Region, rng: np.random.Ge
     local, epsilon = Local(mean, states, region.scale), region.radii(len(states))
     low, high = tightest(bounds(local, epsilon, region.norm))
     certified = total_variation(mean_distance(local, epsilon, region.norm, np.maximum(high, -low)), sigma)
-    moved = _attacked(mean, states, region, rng)
+    moved = output_attacks(mean, states, region, rng, TRIALS)
     distance = max(float(np.linalg.norm(mean(each) - mean(states), axis=1).max()) for each in moved)
     factor, worst = return_factor(gamma), float(certified.max())
     trivial = 2 / (1 - gamma) if gamma < 1 else np.inf

@@ -1,0 +1,98 @@
+"""The quantities of the paper's convergence theory, measured on an epoch; `diagnostics=True` records them.
+
+They are estimates from the epoch's batch, not bounds: the theory takes suprema and expectations that no batch shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from rsa2c.critics import AdvantageFit
+from rsa2c.dictionary import Dictionary
+from rsa2c.envs import lqr
+from rsa2c.rkhs import RKHSFunction
+from rsa2c.rollout import Batch
+
+if TYPE_CHECKING:
+    from rsa2c.agent import RSA2C
+
+Array = NDArray[np.float64]
+STATES = 2000
+"""Batch states, evenly thinned, that the diagnostics are taken over."""
+
+
+def of_epoch(
+    batch: Batch,
+    target: Array,
+    fit: AdvantageFit,
+    before: RKHSFunction,
+    after: RKHSFunction,
+    covariance: Array,
+    value: Dictionary,
+) -> dict[str, float]:
+    """The epoch's diagnostics; `before` and `after` are its mean as the kernel changed, `target` the advantages."""
+    thinned = slice(None, None, -(-batch.n // STATES))
+    x = batch.states[thinned].astype(np.float64)
+    noise = (batch.latents - batch.means)[thinned]
+    phi = after.kernel(x, after.centres)
+    return {
+        "zeta_a": advantage_error(phi, fit.weights, noise, covariance, target[thinned]),
+        "lambda_F": fisher_floor(fit.second_moment, after.dictionary, covariance),
+        "epsilon_PV": projection_error(value, x),
+        "epsilon_PA": projection_error(after.dictionary, x),
+        "delta_K_h": kernel_drift(before, after, x),
+    }
+
+
+def advantage_error(phi: Array, weights: Array, noise: Array, covariance: Array, target: Array) -> float:
+    """zeta_a: root mean square of A - w_A(s)^T Sigma^-1 (u - h(s)), A being standardised estimates.
+
+    The estimates' own noise is in it, so it stays near 1 even where the compatible features lose nothing.
+    """
+    fitted = np.sum((phi @ weights) * np.linalg.solve(covariance, noise.T).T, axis=1)
+    return float(np.sqrt(np.mean((target - fitted) ** 2)))
+
+
+def fisher_floor(second_moment: Array, dictionary: Dictionary, covariance: Array) -> float:
+    """lambda_F: least <f, F f> / |f|_H^2 over functions on the dictionary, c^T G c / c^T K_DD c over the variance.
+
+    In single precision G's rounding hides what is below about 1e-6.
+    """
+    half = solve_triangular(dictionary.cholesky, second_moment, lower=True)
+    smallest = np.linalg.eigvalsh(solve_triangular(dictionary.cholesky, half.T, lower=True))[0]
+    return float(smallest / np.linalg.eigvalsh(covariance)[-1])
+
+
+def projection_error(dictionary: Dictionary, x: Array) -> float:
+    """epsilon_P: largest RKHS distance of a visited state's k(., x) to the dictionary's span."""
+    return float(np.sqrt(max(dictionary.residuals(x).max(), 0.0)))
+
+
+def kernel_drift(before: RKHSFunction, after: RKHSFunction, x: Array) -> float:
+    """delta_K,h: mean of |h'(x) - h(x)|^2 over visited states when the kernel's weights changed, else 0."""
+    if before is after:
+        return 0.0
+    return float(np.mean(np.sum((after.at(x) - before.at(x)) ** 2, axis=1)))
+
+
+def tracking_error(
+    agent: RSA2C, starts: Array, rng: np.random.Generator, rollouts: int = 16, steps: int = 600
+) -> float:
+    """The Value Critic's relative error on rsa2c/LQR-v0 against rollouts of the current, stochastic policy.
+
+    Root mean square of V(s) - V_pi(s) over start states (N, 4), as a share of V_pi's; `rollouts` of `steps` steps each.
+    """
+    states = np.repeat(starts, rollouts, axis=0)
+    act = agent.policy.sampler(rng, np.float64)
+    total, discount = np.zeros(len(states)), 1.0
+    for _ in range(steps):
+        controls = act(agent.policy.mean.normaliser(states))[2]
+        total -= discount * lqr.cost(states, controls)
+        states = lqr.dynamics(states, controls)
+        discount *= agent.config.gamma
+    true = total.reshape(len(starts), rollouts).mean(axis=1)
+    return float(np.linalg.norm(agent.value(starts)[:, 0] - true) / np.linalg.norm(true))
