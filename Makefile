@@ -6,14 +6,14 @@ PIP    := $(BIN)/python -m pip install --quiet
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint soak clean
+.PHONY: demo test lint soak study results clean
 
 demo: $(VENV)/.demo-installed
 	rm -rf runs/demo
 	$(BIN)/rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 100000 --out runs/demo
 	$(BIN)/rsa2c evaluate runs/demo/Pendulum-v1__rsa2c-kme__default__n0__s0
 
-test: lint
+test: lint $(VENV)/.browser
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not slow"
 
 lint: $(VENV)/.test-installed
@@ -22,6 +22,14 @@ lint: $(VENV)/.test-installed
 
 soak: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m slow
+
+# Hours: the paper's tables and figures beside ours. Started again, it continues.
+study: $(VENV)/.test-installed
+	for target in pendulum lqr walker ant; do $(BIN)/rsa2c reproduce $$target || exit 1; done
+	$(MAKE) results
+
+results: $(VENV)/.test-installed
+	$(BIN)/python benchmarks/results_page.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -36,5 +44,14 @@ $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 # torch first and pinned, so that nothing below pulls another build of it.
 $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 	$(PIP) torch==2.13.0
-	$(PIP) -e '.[envs,fast,explain,baselines,track,dev]'
+	$(PIP) -e '.[envs,fast,explain,baselines,track,cluster,dev]'
 	touch $@ $(VENV)/.demo-installed
+
+# The report's browser tests need Chromium; where it cannot be installed they are skipped, and say so.
+$(VENV)/.browser: | $(BIN)/python
+	@command -v chromium >/dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core; } >/dev/null 2>&1 \
+	  || { sudo -n apt-get update -qq && sudo -n apt-get install -y -qq chromium fonts-dejavu-core; } >/dev/null 2>&1 \
+	  || echo "Chromium is not here and could not be installed: the report's browser tests will be skipped." \
+	     "Install it with: apt-get install chromium"
+	@command -v chromium >/dev/null && touch $@ || true

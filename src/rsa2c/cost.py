@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 from rsa2c.attribution.guidance import enumerates
 from rsa2c.attribution.simd import LANES
 from rsa2c.config import Config
-from rsa2c.learner import HELD_OUT, REPROJECTION_STATES
+from rsa2c.learner import HELD_OUT, PHASES, REPROJECTION_STATES
 from rsa2c.schedules import Sizes
-
-PHASES = ("collect", "admit", "value", "attribute", "advantage", "actor")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ from rsa2c.rollout import Batch, advantages, collect, discounted_returns
 COLLECT, ADMIT, ATTRIBUTE, WARMUP = range(4)
 """Random streams of an epoch."""
 BACKGROUND_STATES = 256
+PHASES = ("collect", "admit", "value", "attribute", "advantage", "actor")
+"""The steps of an epoch, in their order; `Learner.seconds` has the time each took so far."""
 HELD_OUT = 0.2
 """Share of the batch on which the KL of a change of weights is measured."""
 REPROJECTION_STATES = 8

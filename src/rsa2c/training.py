@@ -23,6 +23,7 @@ from rsa2c.baselines import BASELINES, Baseline
 from rsa2c.config import algorithm_name, make_config
 from rsa2c.errors import ConfigError
 from rsa2c.files import PathLike
+from rsa2c.learner import PHASES
 from rsa2c.progress import progress
 from rsa2c.running import (
     EVALUATION_SEED,
@@ -195,6 +196,7 @@ class _Keeper:
         rows = run.read_metrics()
         self.seconds = float(rows[-1]["seconds"]) if rows else 0.0
         self.first_seconds, self.first_steps = self.seconds, agent.num_timesteps
+        self.phases = dict(agent.seconds)
         done = run.read_evaluations() if run.evaluations_path.exists() else None
         self.evaluations: list[tuple[int, np.ndarray, np.ndarray, float]] = []
         if done:
@@ -206,7 +208,10 @@ class _Keeper:
         """Called by `learn` after every epoch."""
         now = time.perf_counter()
         self.seconds += now - self.resumed
-        self.run.append_metrics({**self.agent.history[-1], "seconds": round(self.seconds, 4)})
+        spent = {name: self.agent.seconds[name] - self.phases.get(name, 0.0) for name in PHASES}
+        self.phases = dict(self.agent.seconds)
+        times = {"seconds": self.seconds, **{f"seconds_{name}": value for name, value in spent.items()}}
+        self.run.append_metrics({**self.agent.history[-1], **{name: round(x, 5) for name, x in times.items()}})
         last = self.agent.num_timesteps >= self.goal
         due = self.agent.epoch % self.agent.config.epochs_between_evaluations == 0
         self.show(evaluation=self.evaluate() if due or last else None)

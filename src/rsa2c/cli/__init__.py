@@ -18,6 +18,7 @@ from rsa2c.errors import ConfigError, RSA2CError, did_you_mean
 from rsa2c.cli import train  # noqa: F401
 from rsa2c.cli import evaluate  # noqa: F401
 from rsa2c.cli import explain  # noqa: F401
+from rsa2c.cli import report  # noqa: F401
 from rsa2c.cli import certify  # noqa: F401
 from rsa2c.cli import sweep  # noqa: F401
 from rsa2c.cli import reproduce  # noqa: F401

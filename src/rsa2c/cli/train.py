@@ -14,6 +14,8 @@ from rsa2c.errors import ConfigError
 from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rsa2c.store import Run
 
 
@@ -33,6 +35,8 @@ class CommonOptions:
     """Folder in which the run's own folder is made."""
     track: Flag = True
     """Write TensorBoard events where tensorboard is installed."""
+    report: Flag = True
+    """Write report.html at the end."""
     quiet: Flag = False
     """Show no progress."""
 
@@ -93,7 +97,7 @@ def _train(options: CommonOptions, told: dict[str, Any]) -> None:
         track=options.track,
         **told,
     )
-    _print_summary(run)
+    _finish(run, options.report)
 
 
 @dataclass
@@ -106,6 +110,8 @@ class ResumeOptions:
     """Training steps in all, those already done included; unset takes what the run was first told."""
     track: Flag = True
     """Write TensorBoard events where tensorboard is installed."""
+    report: Flag = True
+    """Write report.html at the end."""
     quiet: Flag = False
     """Show no progress."""
 
@@ -121,7 +127,7 @@ def resume(arguments: list[str]) -> None:
     from rsa2c.training import resume_run
 
     run = resume_run(options.run, options.total_timesteps, display=not options.quiet, track=options.track)
-    _print_summary(run)
+    _finish(run, options.report)
 
 
 def _announce(quiet: bool) -> None:
@@ -129,7 +135,21 @@ def _announce(quiet: bool) -> None:
         print("preparing (compiles for some seconds in the first run after an installation)", file=sys.stderr)
 
 
-def _print_summary(run: Run) -> None:
+def _finish(run: Run, report: bool) -> None:
+    """Write the report, then say what the run came to; a report that fails costs nothing but itself."""
+    from rsa2c.executors import described
+    from rsa2c.report import write_report
+
+    path = None
+    if report:
+        try:
+            path = write_report(run)
+        except Exception as error:
+            print(f"rsa2c: the report could not be written: {described(error)}", file=sys.stderr)
+    _print_summary(run, path)
+
+
+def _print_summary(run: Run, report: Path | None) -> None:
     """What a training run came to, and where its files are."""
     from rsa2c.agent import RSA2C
     from rsa2c.training import load_policy
@@ -146,6 +166,8 @@ def _print_summary(run: Run) -> None:
         print(f"  remembers    {sizes} states")
         print(f"  looks at     {top}  (kernel weights)")
     print(f"  files        {run.path}")
+    if report is not None:
+        print(f"  report       {report}   (open it in a browser)")
     print(f"  next         rsa2c evaluate {run.path}")
     if isinstance(agent, RSA2C):
         print(f"               rsa2c explain {run.path} --of action")

@@ -1,0 +1,36 @@
+"""`rsa2c report`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from rsa2c.cli.command import command, parse
+
+
+@dataclass
+class ReportOptions:
+    """Of what, and where to."""
+
+    run: tyro.conf.Positional[str]
+    """Run folder, its name under ./runs, or a folder of runs (a sweep), which are then compared."""
+    out: str | None = None
+    """HTML file to write; unset: report.html in the folder."""
+    episodes: int | None = None
+    """Episodes of the final score; unset: 100, fewer where they are long."""
+
+
+@command
+def report(arguments: list[str]) -> None:
+    """Write a run's report, or a sweep's comparison, as one HTML file that runs the policy in the browser."""
+    options = parse(ReportOptions, arguments, report)
+    from rsa2c.report import write_comparison, write_report
+    from rsa2c.store import find_runs
+
+    for folder in (Path(options.run), Path("runs") / options.run):
+        if folder.is_dir() and not (folder / "config.yaml").exists() and find_runs(folder):
+            print(write_comparison(folder, options.out))
+            return
+    print(write_report(options.run, options.out, options.episodes))

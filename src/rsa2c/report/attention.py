@@ -1,0 +1,48 @@
+"""What the agent looks at: importances and kernel weights over training, Shapley values over visited states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from rsa2c.attribution import Explanation
+    from rsa2c.report.embedded import Embedded
+    from rsa2c.store import Run
+
+STATES = 200
+TRAINING_COLUMNS = 120
+
+
+def training_log(run: Run) -> dict[str, Any] | None:
+    """Importances and kernel weights over epochs, thinned to what a screen shows; None where nothing guided."""
+    if not run.attributions_path.exists():
+        return None
+    log = run.read_attributions()
+    if not len(log["epoch"]):
+        return None
+    every = -(-len(log["epoch"]) // TRAINING_COLUMNS)
+    return {
+        "epochs": log["epoch"][::every].tolist(),
+        "features": [str(name) for name in log["feature_names"]],
+        "importances": log["phi"][::every].astype(np.float32),
+        "weights": log["weights"][::every].astype(np.float32),
+    }
+
+
+def explanations(embedded: Embedded) -> dict[str, Explanation]:
+    """Of every function at visited states."""
+    return {name: embedded.explain(name, embedded.agent.background[:STATES]) for name in embedded.functions}
+
+
+def swarm(embedded: Embedded, explained: dict[str, Explanation]) -> dict[str, Any]:
+    """Values (states, features, outputs) of all functions side by side."""
+    first = next(iter(explained.values()))
+    return {
+        "states": first.data.astype(np.float32),
+        "values": np.concatenate([one.values for one in explained.values()], axis=2).astype(np.float32),
+        "outputs": [name for one in explained.values() for name in one.output_names],
+        "game": f"KME, interventional: {embedded.precision}, {len(embedded.background)} background states of the "
+        f"{len(embedded.agent.background)} visited last",
+    }

@@ -1,0 +1,38 @@
+"""How far noise on the observation can move the agent, proven: the page's table of certificates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rsa2c.certify import certify
+from rsa2c.perturbations import Region
+
+if TYPE_CHECKING:
+    from rsa2c.agent import RSA2C
+
+EPSILONS = (0.01, 0.05, 0.1)
+"""Lengths of the perturbation in standard deviations of the features."""
+STATES = 40
+
+
+def table(agent: RSA2C) -> list[dict[str, Any]]:
+    """Certified deviations at visited states, for each length of the perturbation: median and largest over states."""
+    value = None if agent.config.baseline == "none" else agent.value
+    scale, half = agent.policy_mean.normaliser.std, agent.policy.bounds.half
+    rows = []
+    for epsilon in EPSILONS:
+        found = certify(agent.policy, value, agent.background[:STATES], Region(epsilon, "l2", scale))
+        moved, of_value = found.deviation, found.value_deviation
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "median": np.median(moved, axis=0).tolist(),
+                "largest": moved.max(axis=0).tolist(),
+                "share": float((moved / (2 * half)).max(axis=1).mean()),
+                "total_variation": float(np.median(found.total_variation)),
+                "value": None if of_value is None else float(np.median(of_value)),
+            }
+        )
+    return rows

@@ -1,0 +1,108 @@
+"""The policy as the page carries it: everything `predict`, `explain` and `prototypes` need, in double precision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.attribution.kme import choose_nodes, exact_nodes
+
+if TYPE_CHECKING:
+    from rsa2c.agent import RSA2C
+    from rsa2c.attribution import Explanation
+    from rsa2c.rkhs import RKHSFunction
+
+TOLERANCE = 1e-9
+LIVE_WORK = 24_000_000
+"""Centres x background states x features x nodes a browser goes through while a slider moves."""
+FEWEST_BACKGROUND = 16
+FAMILIAR_QUANTILE = 0.01
+"""States less similar to any remembered one than all but this share of visited states count as extrapolation."""
+REFERENCE_STATES = 3
+
+
+class Embedded:
+    """An agent's functions with the background and the quadrature that the page uses for them."""
+
+    def __init__(self, agent: RSA2C) -> None:
+        self.agent = agent
+        self.functions: dict[str, RKHSFunction] = {"action": agent.policy_mean}
+        if agent.config.baseline != "none":
+            self.functions = {"value": agent.value, **self.functions}
+        self.nodes = {name: self._nodes(f) for name, f in self.functions.items()}
+        work = max(f.centres.size * self.nodes[name] for name, f in self.functions.items())
+        used = min(len(agent.background), max(FEWEST_BACKGROUND, LIVE_WORK // work))
+        self.background: NDArray[np.float64] = agent.background[:used]
+        self.familiar = float(np.quantile(self.nearest(agent.background), FAMILIAR_QUANTILE))
+
+    def explain(self, name: str, states: NDArray[np.float64]) -> Explanation:
+        """What the page computes, by the library."""
+        return self.agent.explain(states, of=name, background=self.background, nodes=self.nodes[name], progress=False)
+
+    def nearest(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(N,): similarity of each state to the actor's nearest remembered one."""
+        f = self.agent.policy_mean
+        return np.asarray(f.kernel(f.normaliser(states), f.centres).max(axis=1))
+
+    @property
+    def precision(self) -> str:
+        """How exact the page's Shapley values are, in words."""
+        most = exact_nodes(len(self.agent.feature_names))
+        return "exact" if min(self.nodes.values()) >= most else f"exact to {TOLERANCE:.0e}"
+
+    @property
+    def output_names(self) -> list[str]:
+        """`value` where there is one, then the actions."""
+        return [name for f in self.functions.values() for name in f.output_names]
+
+    def document(self) -> dict[str, Any]:
+        """The policy for the page, with a few states' answers by which the page checks itself."""
+        agent = self.agent
+        normaliser, bounds = agent.policy_mean.normaliser, agent.policy.bounds
+        reference = agent.background[-REFERENCE_STATES:]
+        return {
+            "kernel": agent.policy_mean.kernel.name,
+            "mean": normaliser.mean,
+            "std": normaliser.std,
+            "clip": normaliser.clip,
+            "squash": bounds.squash,
+            "low": bounds.low,
+            "high": bounds.high,
+            "sigma": agent.policy.sigma,
+            "background": agent.background,
+            "background_used": len(self.background),
+            "precision": self.precision,
+            "familiar": self.familiar,
+            "typical": self._typical(),
+            "functions": {
+                name: {
+                    "centres": f.centres,
+                    "coefficients": f.coefficients,
+                    "offset": np.array(f.offset),
+                    "scales": f.kernel.scales,
+                    "names": list(f.output_names),
+                    "nodes": self.nodes[name],
+                }
+                for name, f in self.functions.items()
+            },
+            "reference": {
+                "states": reference,
+                "action": bounds.action(agent.policy_mean(reference)),
+                "values": {name: self.explain(name, reference).values for name in self.functions},
+            },
+        }
+
+    def _nodes(self, function: RKHSFunction) -> int:
+        """Enough for visited states, and for the corners of their range that sliders can reach."""
+        visited = self.agent.background
+        x = function.normaliser(np.vstack([visited[-6:], visited.min(axis=0), visited.max(axis=0)]))
+        background = function.normaliser(visited[:64])
+        parts = (function.centres, function.coefficients, function.kernel)
+        return choose_nodes(x, background, *parts, TOLERANCE)[0]
+
+    def _typical(self) -> int:
+        """The visited state nearest to the median of all."""
+        x = self.agent.policy_mean.normaliser(self.agent.background)
+        return int(np.abs(x - np.median(x, axis=0)).sum(axis=1).argmin())

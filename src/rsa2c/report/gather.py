@@ -1,0 +1,172 @@
+"""All that a run's page shows, section by section; what is not there becomes a sentence in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rsa2c.baselines import BASELINES
+from rsa2c.config import preset_names
+from rsa2c.cost import mean_flops
+from rsa2c.errors import RSA2CError
+from rsa2c.report import attention, certificates, episodes, result, trust
+from rsa2c.report.embedded import Embedded
+from rsa2c.report.scene import scene
+from rsa2c.report.units import units
+from rsa2c.training import load_agent, trained_steps
+
+if TYPE_CHECKING:
+    from rsa2c.agent import RSA2C
+    from rsa2c.store import Run
+
+Value = TypeVar("Value")
+UNGUIDED = ("none", "uniform")
+NO_CHECKPOINT = "The run has no checkpoint yet: it has not finished its first epochs."
+NO_KERNEL_POLICY = "This run is a baseline, no kernel policy: the page can neither run nor explain it."
+
+
+class _Missing:
+    """Sentences on what a section lacks."""
+
+    def __init__(self) -> None:
+        self.sentences: dict[str, list[str]] = {}
+
+    def say(self, section: str, sentence: str) -> None:
+        self.sentences.setdefault(section, []).append(sentence)
+
+    def attempt(self, section: str, what: str, make: Callable[[], Value]) -> Value | None:
+        """What `make` gives, or None and a sentence.
+
+        Environments, their renderers and damaged files raise anything: a page with a gap is better than none.
+        """
+        try:
+            return make()
+        except RSA2CError as error:
+            self.say(section, f"{what} is missing: {error}")
+        except Exception as error:
+            self.say(section, f"{what} is missing: {type(error).__name__}: {error}")
+        return None
+
+
+def run_document(run: Run, episode_count: int | None = None) -> dict[str, Any]:
+    """The data of `report.html.j2`."""
+    config, missing = run.read_config(), _Missing()
+    agent = _agent(run, config["algorithm"], missing)
+    document: dict[str, Any] = {
+        "kind": "run",
+        "run": run.path.name,
+        "environment": config["environment"],
+        "algorithm": config["algorithm"],
+        "preset": str(config.get("preset", "default")),
+        "seed": config["config"].get("seed"),
+        "versions": {str(k): str(v) for k, v in (config.get("versions") or {}).items()},
+        "commit": config.get("commit"),
+        "total_timesteps": config["total_timesteps"],
+        "settings": {str(key): str(value) for key, value in config["config"].items()},
+        "warnings": [],
+    }
+    metrics = missing.attempt("result", "The training log", lambda: result.metric_curves(run)) or {}
+    document["result"] = {
+        "evaluations": missing.attempt("result", "The learning curve", lambda: result.evaluation_curve(run)),
+        "metrics": metrics,
+        "phases": result.phases(metrics),
+        "command": missing.attempt("result", "The command", lambda: _command(config)),
+    }
+    if document["result"]["evaluations"] is None and "result" not in missing.sentences:
+        missing.say("result", "The run has not been evaluated yet, so there is no learning curve.")
+    _training(run, config, missing, document)
+    if agent is not None:
+        _explained(run, agent, episode_count, missing, document)
+        steps = trained_steps(agent)
+        if steps < config["total_timesteps"]:
+            document["warnings"].append(
+                f"Unfinished: {steps:,} of {config['total_timesteps']:,} training steps. "
+                f"Continue with: rsa2c resume {run.path.name}"
+            )
+    document["missing"] = missing.sentences
+    return document
+
+
+def _agent(run: Run, algorithm: str, missing: _Missing) -> RSA2C | None:
+    if not run.state_path.exists():
+        for section in ("model", "episodes", "trust"):
+            missing.say(section, NO_KERNEL_POLICY if algorithm in BASELINES else NO_CHECKPOINT)
+        return None
+    agent = missing.attempt("model", "The agent", lambda: load_agent(run))
+    if agent is None:
+        for section in ("episodes", "trust"):
+            missing.say(section, missing.sentences["model"][0])
+    return agent
+
+
+def _command(config: dict[str, Any]) -> str | None:
+    if config.get("preset", "default") not in ("default", *preset_names(config["environment"])):
+        return None
+    return result.rerun_command(config)
+
+
+def _training(run: Run, config: dict[str, Any], missing: _Missing, document: dict[str, Any]) -> None:
+    log = missing.attempt("attention", "The log of attributions", lambda: attention.training_log(run))
+    document["attention"] = {"training": log}
+    if log is None and "attention" not in missing.sentences:
+        guided = config["config"].get("attribution") not in UNGUIDED
+        missing.say(
+            "attention",
+            "The run has no attributions yet."
+            if guided
+            else f"No attributions were computed while training: {config['algorithm']} does not guide its kernel.",
+        )
+
+
+def _explained(
+    run: Run, agent: RSA2C, episode_count: int | None, missing: _Missing, document: dict[str, Any]
+) -> None:
+    """Everything that needs the agent."""
+    names = {"features": agent.feature_names, "actions": agent.action_names}
+    for key, one in names.items():
+        document[key] = list(one)
+        document[f"{key[:-1]}_units"] = units(agent.env_id, one)
+    embedded = missing.attempt("model", "The policy", lambda: Embedded(agent))
+    if embedded is None:
+        return
+    document["model"] = embedded.document()
+    document["outputs"] = embedded.output_names
+    explained = missing.attempt("attention", "The explanation", lambda: attention.explanations(embedded))
+    document["trust"] = {}
+    if explained is not None:
+        document["attention"]["swarm"] = attention.swarm(embedded, explained)
+        document["trust"]["residuals"] = trust.residuals(explained)
+        document["trust"]["measures"] = missing.attempt(
+            "trust", "The quality of the explanations", lambda: trust.measures(embedded, explained)
+        )
+    document["trust"]["certificates"] = missing.attempt("trust", "The certificate", lambda: certificates.table(agent))
+    sizes = (len(agent.feature_names), len(agent.action_names), agent.dictionary_size)
+    document["result"]["operations"] = missing.attempt("result", "The cost", lambda: mean_flops(agent.config, *sizes))
+    _played(run, embedded, episode_count, missing, document)
+
+
+def _played(
+    run: Run, embedded: Embedded, count: int | None, missing: _Missing, document: dict[str, Any]
+) -> None:
+    """Everything that needs the environment."""
+    agent = embedded.agent
+    document["scene"] = missing.attempt("model", "The drawing", lambda: scene(agent.env_id))
+    known = None if count else missing.attempt("result", "The sweep's score", lambda: result.known_scores(run))
+    wanted = count or (episodes.FEWEST_EPISODES if known else episodes.final_episodes(agent))
+    played = missing.attempt("episodes", "The recording", lambda: episodes.record(agent, wanted))
+    if played is None:
+        missing.say("result", "The final score is missing: " + missing.sentences["episodes"][0])
+        return
+    clean, recorded = played
+    scores = known or missing.attempt("result", "The robustness", lambda: result.robustness(agent, clean))
+    document["result"]["robustness"] = scores
+    document["result"]["final"] = next(row for row in known if row["variance"] == 0.0) if known else result.score(clean)
+    shown = episodes.chosen(recorded)
+    document["episodes"] = episodes.document(embedded, shown)
+    if document["scene"] is None:
+        pictures = missing.attempt(
+            "episodes", "A picture", lambda: [episodes.frames(agent.env_id, episode) for _, episode in shown]
+        )
+        for one, frames in zip(document["episodes"], pictures or [], strict=False):
+            one["frames"] = frames
+    document["trust"]["familiarity"] = trust.familiarity(embedded, recorded)

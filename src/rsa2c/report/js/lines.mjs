@@ -1,0 +1,88 @@
+// Curves over steps, in SVG, drawn for the width they get.
+
+import { finite, short, ticks, xTick } from "./axes.mjs";
+import { format, html, mount, svg, textWidth } from "./dom.mjs";
+
+const SERIES = ["a", "b", "c", "d", "e", "f", "g", "h"];
+const hue = (s, i) =>
+  `series-${SERIES[(s.hue ?? i) % SERIES.length]}${s.thin ? " thin" : ""}${s.dashed ? " dashed" : ""}`;
+
+/** Lines with bands: series {name, x, y, low?, high?, thin?, dashed?, hue?}. Returns a function that moves the cursor. */
+export function lineChart(host, { series, x: xLabel, y: yLabel, height = 220, onPick, legend = true, zero = false }) {
+  const box = html("div", { class: "plot" });
+  const names = html("div", { class: "legend" });
+  series.forEach((s, i) => {
+    const key = html("i", { class: `key ${hue(s, i)}` });
+    names.append(html("span", {}, key, s.name));
+  });
+  host.append(...(legend ? [names, box] : [box]));
+  let cursor = null;
+  let place = null;
+  let at = null;
+  mount(box, (width) => {
+    const xs = finite(series.flatMap((s) => Array.from(s.x)));
+    const ys = finite(series.flatMap((s) => [...s.y, ...(s.low ?? []), ...(s.high ?? [])]));
+    let [x0, x1] = [Math.min(...xs), Math.max(...xs)];
+    let [y0, y1] = [Math.min(...ys, ...(zero ? [0] : [])), Math.max(...ys, ...(zero ? [0] : []))];
+    if (x1 === x0) x1 = x0 + 1;
+    if (y1 === y0) [y0, y1] = [y0 - 0.5, y1 + 0.5];
+    const room = 0.05 * (y1 - y0);
+    [y0, y1] = [y0 - (zero && y0 === 0 ? 0 : room), y1 + room];
+    const yTicks = ticks(y0, y1, Math.max(3, Math.round(height / 50)));
+    const left = Math.max(...yTicks.map((t) => textWidth(short(t), 11))) + 12;
+    const [right, top, bottom] = [14, yLabel ? 22 : 8, xLabel ? 36 : 20];
+    const px = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
+    const py = (y) => top + ((y1 - y) / (y1 - y0)) * (height - top - bottom);
+    const root = svg("svg", { width, height, role: "img", "aria-label": `${yLabel || series[0].name} over ${xLabel}` });
+    for (const t of yTicks) {
+      root.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: py(t), y2: py(t) }));
+      root.append(svg("text", { class: "tick", x: left - 6, y: py(t) + 4, "text-anchor": "end" }, short(t)));
+    }
+    for (const t of ticks(x0, x1, Math.max(3, Math.floor(width / 100)))) {
+      root.append(xTick(px(t), height - bottom + 15, short(t), width));
+    }
+    if (xLabel)
+      root.append(
+        svg("text", { class: "label", x: (left + width) / 2, y: height - 4, "text-anchor": "middle" }, xLabel),
+      );
+    if (yLabel) root.append(svg("text", { class: "label", x: 0, y: 12 }, yLabel));
+    series.forEach((s, i) => {
+      const name = hue(s, i);
+      const points = Array.from(s.x, (x, k) => [x, s.y[k], k]).filter(([, y]) => y !== null && Number.isFinite(y));
+      const path = (value) => points.map(([x, , k]) => `${px(x).toFixed(1)},${py(value(k)).toFixed(1)}`);
+      if (s.low) {
+        const edge = [...path((k) => s.high[k]), ...path((k) => s.low[k]).reverse()];
+        root.append(svg("polygon", { class: `band ${name}`, points: edge.join(" ") }));
+      }
+      root.append(svg("polyline", { class: `line ${name}`, points: path((k) => s.y[k]).join(" ") }));
+    });
+    cursor = svg("line", { class: "cursor", y1: top, y2: height - bottom, x1: -9, x2: -9 });
+    const reading = svg("text", { class: "reading", y: 12, "text-anchor": "end", x: width - right });
+    root.append(cursor, reading);
+    const inverse = (event) => {
+      const inside = event.clientX - root.getBoundingClientRect().left - left;
+      return x0 + Math.min(Math.max(inside / (width - left - right), 0), 1) * (x1 - x0);
+    };
+    root.addEventListener("pointermove", (event) => {
+      const x = inverse(event);
+      const texts = series.map((s) => {
+        let best = 0;
+        for (let k = 1; k < s.x.length; k++) if (Math.abs(s.x[k] - x) < Math.abs(s.x[best] - x)) best = k;
+        return [s.x[best], s.y[best]];
+      });
+      reading.textContent = `${short(texts[0][0])}: ${texts.map(([, y]) => format(y, 3)).join(", ")}`;
+    });
+    root.addEventListener("pointerleave", () => (reading.textContent = ""));
+    if (onPick) root.addEventListener("click", (event) => onPick(inverse(event)));
+    place = (x) => {
+      cursor.setAttribute("x1", px(x));
+      cursor.setAttribute("x2", px(x));
+    };
+    if (at !== null) place(at);
+    return root;
+  });
+  return (x) => {
+    at = x;
+    place?.(x);
+  };
+}

@@ -1,0 +1,137 @@
+// The trained agent: normaliser, kernel expansions, squashing, explanations and remembered states.
+
+import { row } from "./decode.mjs";
+import { ProductGame } from "./shapley.mjs";
+
+const FACTORS = { rbf: (u) => Math.exp(-0.5 * u * u), laplace: (u) => Math.exp(-Math.abs(u)) };
+const EXPONENTS = { rbf: (u) => -0.5 * u * u, laplace: (u) => -Math.abs(u) };
+
+/** f(s) = offset + sum_j k(s, s_j) c_j for normalised states. */
+class KernelFunction {
+  constructor(spec, kernel) {
+    this.kernel = kernel;
+    this.scales = spec.scales.data;
+    [this.size, this.dimension] = spec.centres.shape;
+    this.remembered = spec.centres;
+    this.centres = this.scaled(spec.centres.data);
+    this.coefficients = spec.coefficients.data;
+    this.outputs = spec.coefficients.shape[1];
+    this.offset = spec.offset.data;
+    this.names = spec.names;
+    this.nodes = spec.nodes;
+  }
+
+  /** Rows of normalised states times the kernel's inverse length scales. */
+  scaled(rows) {
+    return Float64Array.from(rows, (x, k) => x * this.scales[k % this.dimension]);
+  }
+
+  similarity(x) {
+    const [z, d, exponent] = [this.scaled(x), this.dimension, EXPONENTS[this.kernel]];
+    const out = new Float64Array(this.size);
+    for (let j = 0; j < this.size; j++) {
+      let sum = 0;
+      for (let i = 0; i < d; i++) sum += exponent(z[i] - this.centres[j * d + i]);
+      out[j] = Math.exp(sum);
+    }
+    return out;
+  }
+
+  combine(similarity) {
+    const out = Float64Array.from(this.offset);
+    for (let j = 0; j < this.size; j++) {
+      for (let o = 0; o < this.outputs; o++) out[o] += similarity[j] * this.coefficients[j * this.outputs + o];
+    }
+    return out;
+  }
+
+  game(background) {
+    this.cachedGame ??= new ProductGame({
+      centres: this.centres,
+      coefficients: this.coefficients,
+      outputs: this.outputs,
+      background: this.scaled(background),
+      dimension: this.dimension,
+      nodes: this.nodes,
+      kernel: FACTORS[this.kernel],
+    });
+    return this.cachedGame;
+  }
+}
+
+export class Policy {
+  constructor(spec) {
+    this.spec = spec;
+    this.dimension = spec.mean.data.length;
+    this.functions = Object.fromEntries(
+      Object.entries(spec.functions).map(([name, f]) => [name, new KernelFunction(f, spec.kernel)]),
+    );
+    const rows = spec.background.data.subarray(0, spec.background_used * this.dimension);
+    this.background = Float64Array.from(rows, (s, k) => this.normaliseOne(s, k % this.dimension));
+  }
+
+  normaliseOne(s, i) {
+    const { mean, std, clip } = this.spec;
+    return Math.min(clip, Math.max(-clip, (s - mean.data[i]) / std.data[i]));
+  }
+
+  normalise(state) {
+    return Float64Array.from(state, (s, i) => this.normaliseOne(s, i));
+  }
+
+  /** The function's outputs: `value` in reward units, `action` the mean before squashing. */
+  evaluate(name, state) {
+    const f = this.functions[name];
+    return f.combine(f.similarity(this.normalise(state)));
+  }
+
+  action(state) {
+    return this.squash(this.evaluate("action", state));
+  }
+
+  squash(u) {
+    const { squash, low, high } = this.spec;
+    if (squash === "none") return u;
+    const inside = squash === "tanh" ? Math.tanh : (x) => Math.min(1, Math.max(-1, x));
+    return u.map((x, o) => (low.data[o] + high.data[o]) / 2 + ((high.data[o] - low.data[o]) / 2) * inside(x));
+  }
+
+  /** Shapley values (d, m), base values (m) and the prediction (m) they add up to. */
+  explain(name, state) {
+    const f = this.functions[name];
+    const game = f.game(this.background);
+    return {
+      values: game.values(f.scaled(this.normalise(state))),
+      base: game.base.map((b, o) => b + f.offset[o]),
+      prediction: this.evaluate(name, state),
+      outputs: f.outputs,
+    };
+  }
+
+  /** The k remembered states with the largest shares of the action, what the others add, the largest similarity. */
+  prototypes(state, k) {
+    const f = this.functions.action;
+    const similarity = f.similarity(this.normalise(state));
+    const m = f.outputs;
+    const sizes = new Float64Array(f.size);
+    for (let j = 0; j < f.size; j++) {
+      for (let o = 0; o < m; o++) sizes[j] += Math.abs(similarity[j] * f.coefficients[j * m + o]);
+    }
+    const order = Array.from(sizes.keys()).sort((i, j) => sizes[j] - sizes[i] || i - j);
+    const others = Float64Array.from(f.offset);
+    for (const j of order.slice(k)) for (let o = 0; o < m; o++) others[o] += similarity[j] * f.coefficients[j * m + o];
+    const shown = order.slice(0, k).map((j) => ({
+      number: j,
+      similarity: similarity[j],
+      shares: Float64Array.from({ length: m }, (_, o) => similarity[j] * f.coefficients[j * m + o]),
+      state: this.remembered(j),
+    }));
+    return { shown, others, nearest: similarity.reduce((a, b) => Math.max(a, b), 0) };
+  }
+
+  /** Remembered state j of the actor in raw units. */
+  remembered(j) {
+    const { mean, std } = this.spec;
+    return row(this.functions.action.remembered, j).map((x, i) => x * std.data[i] + mean.data[i]);
+  }
+}

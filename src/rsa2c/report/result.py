@@ -1,0 +1,119 @@
+"""What a run reached: its curves from the run folder, its score and robustness from fresh episodes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rsa2c.config import Config, make_config
+from rsa2c.evaluate import EvaluationResult, evaluate
+from rsa2c.report.episodes import noise_episodes
+from rsa2c.training import longest_episode
+
+if TYPE_CHECKING:
+    from rsa2c.agent import RSA2C
+    from rsa2c.store import Run
+
+NOISE_VARIANCES = (0.001, 0.01, 0.05)
+PHASE_PREFIX = "seconds_"
+"""Columns of `metrics.csv` that hold the seconds of one phase."""
+
+
+def evaluation_curve(run: Run) -> dict[str, Any] | None:
+    """Mean and spread over episodes of every evaluation while training."""
+    if not run.evaluations_path.exists():
+        return None
+    done = run.read_evaluations()
+    results = done["results"]
+    low, high = np.quantile(results, [0.1, 0.9], axis=1)
+    return {
+        "steps": done["timesteps"].tolist(),
+        "mean": results.mean(axis=1).tolist(),
+        "low": low.tolist(),
+        "high": high.tolist(),
+        "episodes": int(results.shape[1]),
+    }
+
+
+def metric_curves(run: Run) -> dict[str, list[float | None]]:
+    """Columns of `metrics.csv` as numbers; what is no number is None."""
+    rows = run.read_metrics()
+    return {column: [_number(row[column]) for row in rows] for column in (rows[0] if rows else ())}
+
+
+def phases(metrics: dict[str, list[float | None]]) -> dict[str, float]:
+    """Seconds of each phase in all, where the run wrote them."""
+    return {
+        column.removeprefix(PHASE_PREFIX): float(sum(x or 0.0 for x in values))
+        for column, values in metrics.items()
+        if column.startswith(PHASE_PREFIX)
+    }
+
+
+def score(result: EvaluationResult) -> dict[str, Any]:
+    """An evaluation in numbers."""
+    low, high = result.interval()
+    return {
+        "episodes": len(result.returns),
+        "mean": result.mean,
+        "std": result.std,
+        "low": low,
+        "high": high,
+        "worst": float(result.returns.min()),
+        "best": float(result.returns.max()),
+        "length": float(result.lengths.mean()),
+    }
+
+
+def known_scores(run: Run) -> list[dict[str, Any]] | None:
+    """The scores a sweep has left, a row for each noise variance; None where there are none of this checkpoint."""
+    if not run.returns_path.exists() or run.returns_path.stat().st_mtime < run.state_path.stat().st_mtime:
+        return None
+    done = run.read_returns()
+    rows = zip(done["noise_variance"], done["returns"], done["ep_lengths"], strict=True)
+    scores = [{"variance": float(v), **score(EvaluationResult(r, n))} for v, r, n in rows]
+    return scores if any(row["variance"] == 0.0 for row in scores) else None
+
+
+def robustness(agent: RSA2C, clean: EvaluationResult) -> list[dict[str, Any]]:
+    """Scores under observation noise of growing variance, in raw units; the first is the clean one."""
+    rows = [{"variance": 0.0, **score(clean)}]
+    for variance in NOISE_VARIANCES:
+        noisy = evaluate(
+            agent,
+            agent.env_id,
+            episodes=noise_episodes(agent),
+            noise_variance=variance,
+            distractors=agent.config.distractors,
+            max_steps=longest_episode(agent),
+        )
+        rows.append({"variance": variance, **score(noisy)})
+    return rows
+
+
+def rerun_command(document: dict[str, Any]) -> str:
+    """The command that trains the same run again, with a flag for each setting that its preset has otherwise."""
+    environment, algorithm = document["environment"], document["algorithm"]
+    preset, config = document.get("preset", "default"), document["config"]
+    parts = [f"rsa2c train {environment} --algorithm {algorithm}", f"--seed {config.get('seed', 0)}"]
+    if preset != "default":
+        parts.append(f"--preset {preset}")
+    parts.append(f"--total-timesteps {document['total_timesteps']}")
+    expected = make_config(environment, preset, algorithm)
+    for one in fields(Config):
+        before, now = getattr(expected, one.name), config.get(one.name)
+        settled = before in ("auto", None) or one.name in ("seed", "backend")
+        if one.name in config and now != before and not settled:
+            flag = one.name.replace("_", "-")
+            parts.append(f"--{'' if now else 'no-'}{flag}" if isinstance(now, bool) else f"--{flag} {now}")
+    return " ".join(parts)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "nan")
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None

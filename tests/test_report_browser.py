@@ -1,0 +1,226 @@
+"""The report in a real browser: it opens from a file, answers, plays, and fits a phone.
+
+Needs Debian's Chromium (apt-get install chromium) and Playwright for Python, which drives it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from rsa2c.report import write_comparison, write_report
+from rsa2c.training import train_run
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, or set CHROMIUM")
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+INSIDE = ("file:", "data:", "blob:")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    fields = {"n_envs": 4, "horizon": 100, "warmup_episodes": 2, "capacity": 40, "evaluation_episodes": 2}
+    out = tmp_path_factory.mktemp("runs")
+    return train_run("Pendulum-v1", "rsa2c-kme", total_timesteps=2000, out=out, track=False, **fields)
+
+
+@pytest.fixture(scope="module")
+def report(run):
+    return write_report(run, episodes=4)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page; at the end, it must have complained of nothing and asked the network for nothing."""
+    complaints, contexts = [], []
+
+    def go(path, width=1200, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda r: r.url.startswith(INSIDE) or complaints.append(r.url))
+        page.goto(path.resolve().as_uri())
+        eventually(page, "document.documentElement.dataset.ready === 'true'")
+        eventually(page, "!document.getElementById('ask') || !!document.querySelector('#ask-waterfall svg')")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def eventually(page, condition, seconds=20.0):
+    """Wait until the condition holds; the page's security policy forbids Playwright's own way of waiting."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"never came true: {condition}"
+        page.wait_for_timeout(50)
+
+
+def waterfall(page):
+    return page.evaluate(
+        """() => {
+            const host = document.getElementById("ask-waterfall");
+            const bars = [...host.querySelectorAll("rect.bar")].map((bar) => Number(bar.getAttribute("width")));
+            return { ...host.dataset, bars };
+        }"""
+    )
+
+
+def settle(page):
+    """Wait for the next drawn frame."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def overflowing(page):
+    """Texts of charts that leave their drawing, by more than a rounding."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll("svg:not(.scene) text")].filter((text) => {
+            const [a, b] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+            return a.width && (a.left < b.left - 1.5 || a.right > b.right + 1.5 || a.bottom > b.bottom + 2);
+        }).map((text) => text.textContent)"""
+    )
+
+
+def overlapping(page):
+    """Pairs of texts of one chart that cover each other."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll("svg:not(.scene)")].flatMap((svg) => {
+            const all = [...svg.querySelectorAll("text")].filter((t) => t.textContent);
+            const texts = all.map((t) => [t.textContent, t.getBoundingClientRect()]);
+            return texts.flatMap(([name, a], i) => texts.slice(i + 1).filter(([, b]) =>
+                a.left < b.right - 2 && b.left < a.right - 2 && a.top < b.bottom - 5 && b.top < a.bottom - 5)
+                .map(([other]) => `${name} | ${other}`));
+        })"""
+    )
+
+
+def test_opens_from_a_file_and_agrees_with_python(visit, report):
+    page = visit(report)
+    assert float(page.get_attribute("#trust-check", "data-difference")) < 1e-9
+    for section in ("result", "attention", "ask", "episode", "trust"):
+        assert page.locator(f"#{section} h2").is_visible()
+    assert page.locator("#result-curve polyline").count() == 2
+    assert page.locator("#attention-swarm circle").count() == 3 * 200
+
+
+def test_a_slider_changes_the_waterfall_and_bars_sum_to_the_prediction(visit, report):
+    page = visit(report)
+    before = waterfall(page)
+    slider = page.locator("#ask-sliders input[type=range]").last
+    slider.focus()
+    page.keyboard.press("Home")
+    settle(page)
+    after = waterfall(page)
+    assert after["bars"] != before["bars"]
+    for shown in (before, after):
+        base, total, prediction = (float(shown[key]) for key in ("base", "sum", "prediction"))
+        assert base + total == pytest.approx(prediction, rel=1e-9, abs=1e-9)
+    assert len(after["bars"]) == 3
+
+
+def test_typing_and_dragging_set_the_state(visit, report):
+    page = visit(report)
+    typed = page.get_by_label("angular velocity (rad/s), typed")
+    typed.fill("3.25")
+    settle(page)
+    assert float(page.get_by_label("angular velocity (rad/s)", exact=True).input_value()) == pytest.approx(3.25)
+    scene = page.locator("#ask-scene svg")
+    scene.scroll_into_view_if_needed()
+    box = scene.bounding_box()
+    torque = page.locator(".action-value").first.inner_text()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2 - 60, box["y"] + box["height"] / 2)
+    page.mouse.up()
+    settle(page)
+    # the bob at the left is a positive angle of a right angle: cos 0, sin 1
+    assert float(page.get_by_label("sin θ", exact=True).input_value()) == pytest.approx(1.0, abs=0.02)
+    assert float(page.get_by_label("angular velocity (rad/s)", exact=True).input_value()) == pytest.approx(3.25)
+    assert page.locator(".action-value").first.inner_text() != torque
+
+
+def test_far_states_are_marked_as_extrapolation(visit, report):
+    page = visit(report)
+    page.get_by_label("angular velocity (rad/s), typed").fill("300")
+    settle(page)
+    assert page.locator("#ask-familiar").inner_text().startswith("extrapolation")
+    page.get_by_role("button", name="A typical state").click()
+    settle(page)
+    assert page.locator("#ask-familiar").inner_text().startswith("familiar")
+
+
+def test_the_episode_plays_and_a_click_in_the_heatmap_jumps(visit, report):
+    page = visit(report)
+    step = page.locator("#episode-step")
+    assert step.get_attribute("data-step") == "0"
+    page.locator("#episode-play").click()
+    eventually(page, "Number(document.getElementById('episode-step').dataset.step) > 3")
+    page.locator("#episode-play").click()
+    stopped = int(step.get_attribute("data-step"))
+    page.wait_for_timeout(300)
+    assert int(step.get_attribute("data-step")) == stopped
+    image = page.locator("#episode-heatmap image").first
+    image.scroll_into_view_if_needed()
+    box = image.bounding_box()
+    page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + box["height"] / 2)
+    assert int(step.get_attribute("data-step")) == pytest.approx(150, abs=2)
+    page.keyboard.press("ArrowRight")
+    assert int(step.get_attribute("data-step")) == pytest.approx(151, abs=2)
+    page.locator("#episode-choice button").nth(1).click()
+    assert step.get_attribute("data-step") == "0"
+
+
+def test_dark_mode_by_system_and_by_button(visit, report):
+    background = "getComputedStyle(document.body).backgroundColor"
+    light, dark = visit(report), visit(report, scheme="dark")
+    assert light.evaluate(background) == "rgb(255, 255, 255)"
+    night = dark.evaluate(background)
+    assert night == "rgb(20, 23, 28)"
+    light.locator("#theme").click()
+    assert light.evaluate(background) == night
+
+
+@pytest.mark.parametrize("width", [390, 820, 1240])
+def test_fits_the_screen(visit, report, width):
+    page = visit(report, width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert overflowing(page) == []
+    assert overlapping(page) == []
+
+
+def test_comparison_sorts_and_downloads(visit, run, tmp_path):
+    run.write_returns(np.array([0.0]), np.array([[-1.0, -2.0]]), np.array([[200, 200]]))
+    try:
+        page = visit(write_comparison(run.path.parent, tmp_path / "sweep.html"), width=390)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.locator("#table-groups th button").first.click()
+        assert page.locator("#table-groups th").first.get_attribute("aria-sort") == "ascending"
+        with page.expect_download() as waiting:
+            page.locator("#table-csv").click()
+        saved = tmp_path / "table.csv"
+        waiting.value.save_as(saved)
+        head, line = saved.read_text().splitlines()
+        assert head.startswith("environment,setting,runs") and line.startswith("Pendulum-v1,rsa2c-kme,1,2,-1.5")
+    finally:
+        run.returns_path.unlink()
