@@ -1,6 +1,7 @@
 """Sweeps: the grid a file means, resuming, failing alone, and the same bytes whoever computes."""
 
 import hashlib
+import os
 import threading
 import time
 
@@ -192,6 +193,7 @@ def cluster():
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
+    os.environ["RAY_worker_niceness"] = "0"  # else its workers wait for every other process of a busy machine
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     cluster.nodes = [cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)]
     cluster.wait_for_nodes()
