@@ -193,7 +193,8 @@ def cluster():
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_worker_niceness"] = "0"  # else its workers wait for every other process of a busy machine
+    # Else its workers wait for every other process of a busy machine
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     cluster.nodes = [cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)]
     cluster.wait_for_nodes()
