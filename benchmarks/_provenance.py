@@ -9,7 +9,9 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from rsa2c.store import provenance
+from rsa2c.store import cpu, provenance
+
+__all__ = ["RESULTS", "cpu", "header", "write"]
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -30,16 +32,6 @@ def header(*packages: str) -> str:
         f"- Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
     ]
     return "\n".join(lines) + "\n"
-
-
-def cpu() -> str:
-    """The processor's model name."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def write(name: str, title: str, body: str, *packages: str) -> Path:

@@ -209,12 +209,6 @@ def test_median_interval_by_a_plain_loop():
     assert (found.low, found.high) == (slow[24], slow[974])
 
 
-def test_area_is_the_mean_height():
-    assert st.area_under_curve(([0, 1, 3], [0.0, 2.0, 2.0])) == pytest.approx((1 + 4) / 3)
-    assert st.area_under_curve(([5], [7.0])) == 7.0
-    dense = np.linspace(0, 1, 2001)
-    assert st.area_under_curve((dense, dense**2)) == pytest.approx(1 / 3, abs=1e-6)
-
 
 def test_variation_and_roughness():
     curve = [0.0, 2.0, 1.0, 4.0]

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -12,7 +14,7 @@ import yaml
 from rsa2c.cli import main
 from rsa2c.config import ALGORITHMS, Config, make_config
 from rsa2c.errors import ConfigError, NotFoundError
-from rsa2c.store import Run
+from rsa2c.store import Run, StorageError
 from rsa2c.sweep import Grid, check_same, run_job, run_sweep, summary
 from rsa2c.training import train_run
 
@@ -93,6 +95,16 @@ def test_baselines_take_part_once_whatever_the_presets():
         ({"noise": ["much"]}, "noise must hold variances, got 'much'"),
         ({"seeds": [0.5]}, "seeds must hold whole numbers"),
         ({"total_timesteps": -5}, "total_timesteps must be a positive whole number, got -5"),
+        ({"total_timesteps": True}, "total_timesteps must be a positive whole number, got True"),
+        ({"total_timesteps": {"Pendulum": 5}}, "total_timesteps is given for 'Pendulum'.*Did you mean 'Pendulum-v1'?"),
+        ({"final_noise": 0.1}, "final_noise must be a list of variances, none negative, got 0.1"),
+        ({"final_noise": None}, "final_noise must be a list"),
+        ({"final_noise": ["a"]}, "final_noise must be a list"),
+        ({"final_noise": [-1]}, "final_noise must be a list"),
+        ({"final_episodes": 0}, "final_episodes must be a positive whole number, got 0"),
+        ({"final_episodes": "abc"}, "final_episodes must be a positive whole number, got 'abc'"),
+        ({"algorithms": ["sac"], "kl": "bogus"}, "kl must be"),
+        ({"algorithms": ["sac"], "presets": ["papre"]}, "preset 'papre' does not exist"),
     ],
 )
 def test_a_grid_that_makes_no_sense_is_refused_before_anything_runs(change, message):
@@ -165,6 +177,37 @@ def test_other_settings_in_a_folder_are_refused_by_name(swept):
     with pytest.raises(ConfigError, match=r"with value_ridge=1e-06, the sweep asks for 0.5. Use another --out"):
         check_same(changed, Run(out / changed.run_id))
     check_same(jobs[0], Run(out / jobs[0].run_id))
+
+
+def test_a_run_trained_further_is_judged_again_and_a_longer_one_is_refused(tmp_path):
+    short, long = (Grid.of({**SMALL, "total_timesteps": steps}).jobs()[0] for steps in (600, 1200))
+    before = run_job(short, tmp_path)
+    after = run_job(long, tmp_path)
+    assert (before["steps"], after["steps"]) == (800, 1400) and before["mean_0"] != after["mean_0"]
+    with pytest.raises(ConfigError, match=r"was told to train 1,200 steps, the sweep asks for 600"):
+        run_job(short, tmp_path)
+
+
+def test_workers_end_with_a_master_that_is_killed(tmp_path):
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump({**SMALL, "total_timesteps": 10_000_000}))
+    command = [sys.executable, "-m", "rsa2c.cli", "sweep", "sweep.yaml", "--out", "out", "--workers", "2"]
+    master = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folders = [Run(tmp_path / "out" / job.run_id) for job in Grid.of(SMALL).jobs()[:2]]
+    deadline = time.monotonic() + 120
+    while not all(folder.metrics_path.exists() for folder in folders):
+        assert master.poll() is None and time.monotonic() < deadline
+        time.sleep(0.2)
+    master.kill()
+    master.wait()
+    while True:
+        try:
+            for folder in folders:
+                with folder.locked():
+                    assert folder.state_path.exists(), "it saved before it ended"
+            return
+        except StorageError:
+            assert time.monotonic() < deadline, "a worker holds its run after its master is gone"
+            time.sleep(0.2)
 
 
 def test_rows_hold_what_the_last_evaluation_measured(swept):

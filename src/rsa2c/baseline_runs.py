@@ -2,8 +2,9 @@
 
 `model.safetensors` has the policy's parameters and the normaliser's statistics, and is all that rsa2c reads: a policy
 built from `config.yaml` takes them, and nothing is unpickled. `model.zip` is for `SAC.load` and `PPO.load`, which
-unpickle parts of it: load only files of people you trust. Both are written when training ends. SB3 cannot go on exactly
-where it was stopped, so a run without a model begins again.
+unpickle parts of it: load only files of people you trust (a PPO trained on normalised observations needs them
+normalised there, too; the statistics are in `model.safetensors`). Both are written when training ends. SB3 cannot go
+on exactly where it was stopped, so a run without a model begins again.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def resume(run: Run, total: int, *, display: bool, track: bool) -> Run:
             "what going on exactly needs. Train anew with: rsa2c train ... --total-timesteps N --out OTHER_FOLDER"
         )
     baseline = build_baseline(document["algorithm"], document["environment"], _stored_config(run, document))
-    for path in (run.metrics_path, run.evaluations_path):
+    for path in (run.metrics_path, run.evaluations_path, run.returns_path):
         path.unlink(missing_ok=True)
     run.write_config({**document, **provenance(*PACKAGES), "total_timesteps": total})
     _train(run, baseline, total, display, track)

@@ -12,9 +12,10 @@ import multiprocessing
 import os
 import signal
 import socket
+import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
@@ -39,17 +40,21 @@ class Event:
     error: str | None = None
 
 
+Events = Generator[Event, None, None]
+
+
 def run_all(
     function: Callable[[Any], Any],
     arguments: Sequence[Any],
     executor: Executor = "processes",
     workers: int | None = None,
     address: str | None = None,
-) -> Iterator[Event]:
+) -> Events:
     """Call `function` with each of `arguments`; events as they happen, at least one a second.
 
     `workers` unset is a worker for each core (of this machine, or of the cluster). Closing the iterator, or an
-    interruption, ends the workers after they have saved what they hold.
+    interruption, ends worker processes after they have saved what they hold; on Ray, calls that are under way are
+    cancelled.
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}.")
@@ -110,6 +115,7 @@ class _Worker:
 
 def _serve(function: Callable[[Any], Any], connection: Connection) -> None:
     """A worker's life: calls until its master closes the connection or is gone."""
+    threading.Thread(target=_end_with_master, daemon=True).start()
     while True:
         try:
             argument = connection.recv()
@@ -125,7 +131,15 @@ def _serve(function: Callable[[Any], Any], connection: Connection) -> None:
             return
 
 
-def _on_processes(function: Callable[[Any], Any], arguments: Sequence[Any], workers: int) -> Iterator[Event]:
+def _end_with_master() -> None:
+    """Stop this worker as SIGTERM does, which lets a training save, when its master dies without a word."""
+    master = multiprocessing.parent_process()
+    if master is not None:
+        wait([master.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _on_processes(function: Callable[[Any], Any], arguments: Sequence[Any], workers: int) -> Events:
     waiting = deque(range(len(arguments)))
     team = [_Worker(function) for _ in range(min(workers, len(arguments)))]
     try:
@@ -155,7 +169,7 @@ def _on_processes(function: Callable[[Any], Any], arguments: Sequence[Any], work
 
 def _on_ray(
     function: Callable[[Any], Any], arguments: Sequence[Any], workers: int | None, address: str | None
-) -> Iterator[Event]:
+) -> Events:
     ray = require("ray", "cluster", "The executor ray")
     started = not ray.is_initialized()
     if started:
@@ -165,11 +179,11 @@ def _on_ray(
                      log_to_driver=False, logging_level="error")  # fmt: skip
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise _unreachable(str(address), error) from error
+    pending: dict[Any, int] = {}
     try:
         window = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         call = ray.remote(num_cpus=1, max_retries=NODE_LOSSES)(_answer)
         waiting = deque(range(len(arguments)))
-        pending: dict[Any, int] = {}
         while waiting or pending:
             while waiting and len(pending) < window:
                 index = waiting.popleft()
@@ -188,6 +202,8 @@ def _on_ray(
                 else:
                     yield Event(index, True, value) if succeeded else Event(index, True, error=value)
     finally:
+        for reference in pending:
+            ray.cancel(reference)
         if started:
             ray.shutdown()
 

@@ -183,14 +183,6 @@ def median_steps(
     return Estimate(float(_median(array)), *percentile_interval(_median(samples), level))
 
 
-def area_under_curve(curve: Curve) -> float:
-    """Integral over steps divided by their range: the curve's mean height."""
-    steps, values = _curve(curve)
-    if len(steps) < 2:
-        return float(values[0])
-    return float(np.trapezoid(values, steps) / (steps[-1] - steps[0]))
-
-
 def total_variation(values: ArrayLike, axis: int = -1) -> Any:
     """Sum of the absolute changes along a curve. It grows with the number of points: align curves first."""
     return np.abs(np.diff(np.asarray(values, dtype=np.float64), axis=axis)).sum(axis=axis)

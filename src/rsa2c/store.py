@@ -14,6 +14,7 @@ import csv
 import difflib
 import io
 import os
+import platform
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -241,7 +242,9 @@ class Run:
         return read_npz(self.returns_path, _RETURNS)
 
     def rewind(self, epoch: int, timesteps: int) -> None:
-        """Drop metrics, evaluations and attributions beyond a checkpoint: they will be made again."""
+        """Drop metrics, evaluations and attributions beyond a checkpoint, and a sweep's last evaluation: they will be
+        made again."""
+        self.returns_path.unlink(missing_ok=True)
         try:
             rows = [row for row in self.read_metrics() if int(row["epoch"]) <= epoch]
             if self.evaluations_path.exists():
@@ -274,12 +277,23 @@ def find_runs(root: PathLike) -> list[Run]:
 
 @cache
 def provenance(*packages: str) -> dict[str, Any]:
-    """Versions of what computes (and of `packages`), and the commit when the package runs from its own git checkout."""
+    """Versions of what computes (and of `packages`), the processor, and the commit when the package runs from its own
+    git checkout."""
     versions: dict[str, str] = {}
     for name in ("rsa2c", "numpy", "scipy", "numba", "gymnasium", "envpool", "mujoco", "box2d", *packages):
         with contextlib.suppress(package_metadata.PackageNotFoundError):
             versions[name] = package_metadata.version(name)
-    return {"versions": versions, "commit": _commit()}
+    return {"versions": versions, "processor": cpu(), "commit": _commit()}
+
+
+def cpu() -> str:
+    """The processor's model name."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _commit() -> str | None:

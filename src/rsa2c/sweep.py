@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,11 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rsa2c.baselines import BASELINES, PRESET
 from rsa2c.config import ALGORITHMS, Config, make_config
-from rsa2c.errors import ConfigError, NotFoundError, RSA2CError, did_you_mean
+from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RSA2CError, did_you_mean
 from rsa2c.executors import Executor, described, run_all
 from rsa2c.files import PathLike, near
+from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
 from rsa2c.store import Run, StorageError, make_run_id
 
 AXES = {
@@ -37,6 +38,7 @@ AXES = {
 """The named axes of a grid and what they are when a file does not have them."""
 OPTIONS = {"total_timesteps": None, "final_episodes": 100, "final_noise": [0.0]}
 """The other keys of a sweep file; beside them it may have any field of `Config`, as a value or as a list."""
+REMARK = "Uniform SHAP is Advanced AC: weights that sum to the number of features and are equal change nothing."
 LOCK_SECONDS = 60.0
 """How long a run waits for the process that held its folder to be gone: on another node it may die late."""
 
@@ -78,7 +80,9 @@ class Job:
 
     def check(self) -> None:
         """Refuse settings that do not exist, before anything is computed."""
-        if not self.is_baseline:
+        if self.is_baseline:
+            BaselineFields(**self.fields)
+        else:
             make_config(self.environment, self.preset, self.algorithm, **self.fields)
 
 
@@ -120,13 +124,24 @@ class Grid:
                     f"{source}: key {key!r} is unknown.{did_you_mean(str(key), names)} Keys are {', '.join(AXES)}, "
                     f"{', '.join(OPTIONS)} and the fields that `rsa2c train --help` lists."
                 )
-        axes = {key: _listed(document.get(key, default), key, source) for key, default in AXES.items()}
         options = {key: document.get(key, default) for key, default in OPTIONS.items()}
+        _check_options(options, source)
+        axes = {key: _listed(document.get(key, default), key, source) for key, default in AXES.items()}
         settings = {key: value for key, value in document.items() if key not in AXES and key not in OPTIONS}
         for key, values in {**axes, **{k: v for k, v in settings.items() if isinstance(v, list)}}.items():
             if not values:
                 raise ConfigError(f"{source} has no runs: {key!r} is empty. Give it at least one value.")
         grid = cls(axes, options, settings)
+        if isinstance(options["total_timesteps"], Mapping):
+            for name in options["total_timesteps"]:
+                if name not in axes["environments"]:
+                    near = did_you_mean(str(name), axes["environments"])
+                    what = f"{source}: total_timesteps is given for {name!r}, which is no environment of it"
+                    raise ConfigError(f"{what}.{near}")
+        first = {name: value[0] if isinstance(value, list) else value for name, value in settings.items()}
+        for environment, preset in itertools.product(axes["environments"], axes["presets"]):
+            if preset != PRESET:
+                make_config(environment, preset, **first)
         for job in grid.jobs():
             job.check()
         return grid
@@ -143,12 +158,13 @@ class Grid:
             for values in itertools.product(*lists.values()):
                 shown = {"seed": seed, "noise_variance": float(noise), "distractors": distractors}
                 baseline = algorithm in BASELINES
+                told = _of_baselines(fixed) if baseline else {**fixed, **dict(zip(lists, values, strict=True))}
                 job = Job(
                     environment,
                     algorithm,
                     PRESET if baseline else preset,
                     self._steps(environment),
-                    shown if baseline else {**shown, **fixed, **dict(zip(lists, values, strict=True))},
+                    {**shown, **told},
                     () if baseline else tuple(lists),
                     int(self.options["final_episodes"]),
                     tuple(sorted({float(noise), *map(float, self.options["final_noise"])})),
@@ -158,11 +174,7 @@ class Grid:
 
     def _steps(self, environment: str) -> int | None:
         steps = self.options["total_timesteps"]
-        if isinstance(steps, Mapping):
-            steps = steps.get(environment)
-        if steps is not None and (not isinstance(steps, int) or steps <= 0):
-            raise ConfigError(f"total_timesteps must be a positive whole number, got {steps!r}.")
-        return steps
+        return steps.get(environment) if isinstance(steps, Mapping) else steps
 
 
 def run_job(job: Job, out: PathLike) -> dict[str, Any]:
@@ -188,10 +200,8 @@ def judge(job: Job, run: Run) -> None:
     from rsa2c import training
     from rsa2c.evaluate import evaluate
 
-    if run.returns_path.exists():
-        known = run.read_returns()
-        if known["returns"].shape[1] == job.final_episodes and set(job.final_noise) <= set(known["noise_variance"]):
-            return
+    if _is_judged(job, run):
+        return
     policy = training.load_policy(run)
     results = [
         evaluate(
@@ -211,9 +221,11 @@ def judge(job: Job, run: Run) -> None:
 
 def summary(run: Run) -> dict[str, Any]:
     """What a table of runs shows of one, read from its folder."""
-    document, last = run.read_config(), run.read_metrics()[-1]
+    document, metrics, returns = run.read_config(), run.read_metrics(), run.read_returns()
     config = document["config"]
-    returns = run.read_returns()
+    if not metrics or not {"timesteps", "seconds"} <= set(metrics[-1]):
+        raise FileFormatError(f"{run.metrics_path} is missing or damaged. Restore it from a copy, or train anew.")
+    last = metrics[-1]
     row = {
         "run": run.path.name,
         "environment": document["environment"],
@@ -237,6 +249,12 @@ def check_same(job: Job, run: Run) -> None:
     if document["algorithm"] != job.algorithm or document["environment"] != job.environment:
         held = f"{document['algorithm']} on {document['environment']}"
         raise ConfigError(f"run {run.path} holds {held}. Use another --out.")
+    steps = document["total_timesteps"]
+    if job.total_timesteps is not None and steps > job.total_timesteps:
+        raise ConfigError(
+            f"run {run.path} was told to train {steps:,} steps, the sweep asks for {job.total_timesteps:,}. "
+            "Use another --out, or delete that run's folder."
+        )
     if job.is_baseline:
         return
     wanted = make_config(job.environment, job.preset, job.algorithm, **job.fields)
@@ -272,18 +290,18 @@ def run_sweep(
     """Run every job; `show(progress, i)` is called about once a second and whenever job i ended."""
     progress = Progress(jobs, Path(out))
     progress.out.mkdir(parents=True, exist_ok=True)
-    events = run_all(partial(run_job, out=progress.out.resolve()), jobs, executor, workers, address)
-    for event in events:
-        index = event.index
-        if index is not None and not event.ended:
-            progress.running[index] = time.monotonic()
-        elif index is not None:
-            progress.running.pop(index, None)
-            if event.error is None:
-                progress.rows[index] = event.value
-            else:
-                progress.errors[index] = event.error
-        show(progress, index if event.ended else None)
+    with closing(run_all(partial(run_job, out=progress.out.resolve()), jobs, executor, workers, address)) as events:
+        for event in events:
+            index = event.index
+            if index is not None and not event.ended:
+                progress.running[index] = time.monotonic()
+            elif index is not None:
+                progress.running.pop(index, None)
+                if event.error is None:
+                    progress.rows[index] = event.value
+                else:
+                    progress.errors[index] = event.error
+            show(progress, index if event.ended else None)
     return progress
 
 
@@ -297,6 +315,44 @@ def _when_free(call: Callable[[], Any]) -> Any:
             if "another process" not in described(error) or time.monotonic() > deadline:
                 raise
             time.sleep(1.0)
+
+
+def is_done(job: Job, out: PathLike) -> bool:
+    """Whether a run and its last evaluation are there, as the job asks for them."""
+    from rsa2c import training
+
+    run = Run(Path(out) / job.run_id)
+    try:
+        return run.config_path.exists() and training.is_finished(run, job.total_timesteps) and _is_judged(job, run)
+    except RSA2CError:
+        return False
+
+
+def _is_judged(job: Job, run: Run) -> bool:
+    if not run.returns_path.exists():
+        return False
+    known = run.read_returns()
+    return known["returns"].shape[1] == job.final_episodes and set(job.final_noise) <= set(known["noise_variance"])
+
+
+def _of_baselines(settings: Mapping[str, Any]) -> dict[str, Any]:
+    known = {item.name for item in fields(BaselineFields)}
+    return {name: value for name, value in settings.items() if name in known}
+
+
+def _check_options(options: Mapping[str, Any], source: str) -> None:
+    def is_whole(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+    episodes, noise, steps = options["final_episodes"], options["final_noise"], options["total_timesteps"]
+    if not is_whole(episodes):
+        raise ConfigError(f"{source}: final_episodes must be a positive whole number, got {episodes!r}.")
+    numbers = noise if isinstance(noise, list) else [None]
+    if not all(isinstance(x, (int, float)) and not isinstance(x, bool) and 0 <= x < float("inf") for x in numbers):
+        raise ConfigError(f"{source}: final_noise must be a list of variances, none negative, got {noise!r}.")
+    for value in steps.values() if isinstance(steps, Mapping) else [steps]:
+        if value is not None and not is_whole(value):
+            raise ConfigError(f"{source}: total_timesteps must be a positive whole number, got {value!r}.")
 
 
 def _listed(value: Any, key: str, source: str) -> list[Any]:

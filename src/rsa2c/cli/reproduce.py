@@ -56,28 +56,32 @@ def reproduce(arguments: list[str]) -> None:
     """
     options = parse(ReproduceOptions, arguments, reproduce)
     from rsa2c import reproduce as study
+    from rsa2c.running import terminations_interrupt
+    from rsa2c.sweep import is_done
 
     found = study.grids(options.target, options.seeds, cast("Preset", options.preset), options.quick, options.grids)
     name = options.target + ("-quick" if options.quick else "")
     runs = Path(options.runs) if options.runs else Path("runs") / name
     if options.dry_run:
         for grid, jobs in found.items():
-            done = sum((runs / job.run_id / "returns.npz").exists() for job in jobs)
+            done = sum(is_done(job, runs) for job in jobs)
             print(f"{grid:<24} {done} of {len(jobs)} runs done")
         return
     progress = None
     if not options.only_tables:
-        total = len({job.run_id for jobs in found.values() for job in jobs})
-        with display(total) as show:
+        with terminations_interrupt(), display() as show:
             executor = cast("Executor", options.executor)
-            progress = study.run(options.target, found, runs, executor, options.workers, options.address, show)
+            progress = study.run(found, runs, executor, options.workers, options.address, show)
     out = Path(options.out) if options.out else Path("results") / name
+    records, problems = study.collect(found, runs)
+    for run_id, problem in problems.items():
+        print(f"left out: {run_id}: {problem}", file=sys.stderr)
+    command_line = shlex.join(["rsa2c", "reproduce", *arguments])
+    page, *others = study.write(options.target, records, out, found, runs, command_line)
     if not (options.only_tables or options.quick or options.grids):
         for environment in {job.environment for jobs in found.values() for job in jobs}:
             study.measure_sizes(environment, out)
-    records = study.collect(found, runs)
-    command_line = shlex.join(["rsa2c", "reproduce", *arguments])
-    page, *others = study.write(options.target, records, out, found, runs, command_line)
+        page, *others = study.write(options.target, records, out, found, runs, command_line)
     print(page.read_text("utf-8"))
     print(f"{page} and {len(others)} other files", file=sys.stderr)
     if progress is not None:

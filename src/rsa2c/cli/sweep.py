@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import tyro
 
 from rsa2c.cli.command import Flag, choice, command, parse
+from rsa2c.errors import RSA2CError
 
 if TYPE_CHECKING:
     from rsa2c.executors import Executor
@@ -46,27 +47,29 @@ def sweep(arguments: list[str]) -> None:
     at the end and stops no other.
     """
     options = parse(SweepOptions, arguments, sweep)
-    from rsa2c.sweep import Grid, run_sweep
+    from rsa2c.running import terminations_interrupt
+    from rsa2c.sweep import Grid, is_done, run_sweep
 
     jobs = Grid.read(options.file).jobs()
     out = Path(options.out) if options.out else Path("runs") / Path(options.file).stem
     if options.dry_run:
         for job in jobs:
-            done = (out / job.run_id / "returns.npz").exists()
-            print(f"{out / job.run_id}{'   (done)' if done else ''}")
+            print(f"{out / job.run_id}{'   (done)' if is_done(job, out) else ''}")
         print(f"{len(jobs)} runs", file=sys.stderr)
         return
-    with display(len(jobs)) as show:
+    with terminations_interrupt(), display() as show:
         progress = run_sweep(jobs, out, cast("Executor", options.executor), options.workers, options.address, show)
     finish(progress)
 
 
 def finish(progress: Progress) -> None:
     """Print what a sweep came to; runs that failed are an error that lists them."""
+    from rsa2c.sweep import REMARK
+
     print(table(progress))
     print(f"\nfiles   {progress.out}   (one folder a run)")
     if any(job.algorithm == "uniform-shap" for job in progress.jobs):
-        print(UNIFORM_REMARK)
+        print(REMARK)
     failures(progress)
 
 
@@ -82,13 +85,8 @@ def failures(progress: Progress) -> None:
         )
 
 
-UNIFORM_REMARK = (
-    "uniform-shap is advanced-ac: with weights that sum to the number of features, equal weights change nothing."
-)
-
-
 def table(progress: Progress) -> str:
-    """Mean, standard deviation over seeds and interquartile mean of each group of runs, without evaluation noise."""
+    """Mean, standard deviation over seeds and interquartile mean of each group of runs, at the least noise."""
     import numpy as np
 
     from rsa2c.statistics import iqm
@@ -111,7 +109,7 @@ def table(progress: Progress) -> str:
 
 
 @contextmanager
-def display(total: int) -> Iterator[Callable[[Progress, int | None], None]]:
+def display() -> Iterator[Callable[[Progress, int | None], None]]:
     """Show a sweep as it goes: a table redrawn in place on a terminal, elsewhere a line for each run that ended."""
     from rich.console import Console
 
@@ -160,10 +158,10 @@ def _panel(progress: Progress) -> Any:
         grid.add_row("failed", str(len(progress.errors)))
     for index, began in progress.running.items():
         run_id = progress.jobs[index].run_id
-        rows = Run(progress.out / run_id).read_metrics()
         words = clock(time.monotonic() - began)
-        if rows:
-            words += f"   {int(float(rows[-1]['timesteps'])):,} steps, return {float(rows[-1]['ep_rew_mean']):.1f}"
+        with suppress(RSA2CError, OSError, LookupError, TypeError, ValueError):  # what cannot be read now is not shown
+            last = Run(progress.out / run_id).read_metrics()[-1]
+            words += f"   {int(float(last['timesteps'])):,} steps, return {float(last['ep_rew_mean']):.1f}"
         grid.add_row(run_id, words)
     return Panel(grid, title=f"sweep in {progress.out}", expand=False)
 

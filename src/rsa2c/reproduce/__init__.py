@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
-from rsa2c.errors import ConfigError, did_you_mean
-from rsa2c.executors import Executor
+from rsa2c.errors import ConfigError, NotFoundError, RSA2CError, did_you_mean
+from rsa2c.executors import Executor, described
 from rsa2c.files import PathLike, write_atomically
 from rsa2c.reproduce import claims, figures, sizes, tables
 from rsa2c.reproduce.records import Record, read_records, record, write_records
@@ -41,6 +39,8 @@ def grids(target: str, seeds: int = 10, preset: Preset = "both", quick: bool = F
     if target not in studies():
         near = did_you_mean(target, studies())
         raise ConfigError(f"target {target!r} is unknown; known are {', '.join(studies())}.{near}")
+    if preset not in get_args(Preset):
+        raise ConfigError(f"preset must be one of {', '.join(get_args(Preset))}, got {preset!r}.")
     documents = studies()[target]
     for name in only:
         if name not in documents:
@@ -61,7 +61,6 @@ def grids(target: str, seeds: int = 10, preset: Preset = "both", quick: bool = F
 
 
 def run(
-    target: str,
     found: Mapping[str, list[Job]],
     runs: PathLike,
     executor: Executor = "processes",
@@ -74,23 +73,32 @@ def run(
     return run_sweep(list(jobs.values()), runs, executor, workers, address, show)
 
 
-def collect(found: Mapping[str, list[Job]], runs: PathLike) -> list[Record]:
-    """Records of the finished runs."""
-    records = []
+def collect(found: Mapping[str, list[Job]], runs: PathLike) -> tuple[list[Record], dict[str, str]]:
+    """Records of the finished runs, and what is wrong with those that cannot be read."""
+    records, problems = [], {}
     for name, jobs in found.items():
         for job in jobs:
             folder = Run(Path(runs) / job.run_id)
-            if folder.returns_path.exists():
-                records.append(record(name, job, folder))
-    return records
+            try:
+                if folder.returns_path.exists():
+                    records.append(record(name, job, folder))
+            except (RSA2CError, LookupError, ValueError) as error:
+                problems[job.run_id] = described(error)
+    return records, problems
 
 
 def write(
     target: str, records: Sequence[Record], out: PathLike, found: Mapping[str, list[Job]] | None = None,
     runs: PathLike | None = None, command: str = "",
 ) -> list[Path]:  # fmt: skip
-    """Records, tables and figures of a study under `out`; beeswarms and heatmaps need the run folders too."""
+    """Records, tables and figures of a study under `out`; beeswarms and heatmaps need the run folders too.
+
+    Records that are there already stay, unless there is a new one of the same run.
+    """
     out = Path(out)
+    records = merged(read_records(out) if (out / "runs.csv").exists() else [], records)
+    if not records:
+        raise NotFoundError(f"no run of {target} is finished, so there is nothing to write to {out}.")
     written = write_records(out, records)
     study = Selection(records)
     environments = list(dict.fromkeys(item.environment for item in records))
@@ -106,20 +114,29 @@ def write(
             if environment.startswith("rsa2c/LQR"):
                 written += figures.gap_curves(study, environment, preset, pictures)
         written += figures.distractor_curves(study, environment, pictures)
+        written += figures.rate_curves(study, environment, pictures)
+        if rows := sizes.read_rows(environment, out):
+            written += figures.size_curves(rows, pictures)
     if found is not None and runs is not None:
         jobs = [job for group in found.values() for job in group]
         for preset in tables.PRESETS:
             written += figures.explanations(jobs, Path(runs), preset, pictures)
     page = out / "tables.md"
-    write_atomically(page, _page(target, records, made, command).encode())
+    write_atomically(page, _page(target, records, made, command or _command_of(page)).encode())
     return [page, *written]
 
 
+def merged(known: Sequence[Record], new: Sequence[Record]) -> list[Record]:
+    """All records, new ones in place of known ones of the same run."""
+    return list({item.run: item for item in (*known, *new)}.values())
+
+
 def measure_sizes(environment: str, out: PathLike) -> None:
-    """Measure an epoch's cost against the size of the dictionaries, for `build` to find."""
-    table = sizes.sizes_table(environment, sizes.measured(environment))
-    Path(out).mkdir(parents=True, exist_ok=True)
-    write_atomically(Path(out) / f"{table.name}.csv", table.csv().encode())
+    """Measure an epoch's cost against the size of the dictionaries, unless `out` has it."""
+    if not sizes.read_rows(environment, out):
+        table = sizes.sizes_table(environment, sizes.measured(environment))
+        Path(out).mkdir(parents=True, exist_ok=True)
+        write_atomically(Path(out) / f"{table.name}.csv", table.csv().encode())
 
 
 def build(study: Selection, environments: Sequence[str], folder: PathLike | None = None) -> list[Table]:
@@ -129,16 +146,21 @@ def build(study: Selection, environments: Sequence[str], folder: PathLike | None
         if environment.startswith("rsa2c/LQR"):
             made += [tables.gaps(study, environment), tables.rates(study, environment)]
         made += [tables.returns(study, environment), tables.noise(study, environment)]
-        if environment in tables.THRESHOLDS:
+        if tables.thresholds(environment):
             made.append(tables.solution(study, environment))
         made.append(tables.guidance(study, environment))
-        table = sizes.sizes_table(environment, [])
-        if folder is not None and (path := Path(folder) / f"{table.name}.csv").exists():
-            made.append(replace(table, rows=list(csv.reader(path.read_text("utf-8").splitlines()))[1:]))
-        if any(item.grid.startswith("correction") for item in study.records):
+        if folder is not None:
+            made.append(sizes.sizes_table(environment, sizes.read_rows(environment, folder)))
+        if any(item.grid.startswith("correction") and item.environment == environment for item in study.records):
             made.append(tables.corrections(study, environment))
     made.append(claims.claims_table(study, environments))
     return [table for table in made if table.rows]
+
+
+def _command_of(page: Path) -> str:
+    """The command that a page names, so that making it again from its records does not lose it."""
+    lines = page.read_text("utf-8").splitlines() if page.exists() else []
+    return next((line.removeprefix("- command: `").rstrip("`") for line in lines if line.startswith("- command: ")), "")
 
 
 def _page(target: str, records: Sequence[Record], made: Sequence[Table], command: str) -> str:
@@ -146,6 +168,7 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table], command
     for item in records:
         counts[item.grid] = counts.get(item.grid, 0) + 1
     commits = sorted({item.commit for item in records})
+    processors = sorted({item.processor for item in records if item.processor})
     versions = ", ".join(f"{name} {version}" for name, version in provenance()["versions"].items())
     head = [
         f"# {target}: the paper and ours",
@@ -153,10 +176,11 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table], command
         *([f"- command: `{command}`"] if command else []),
         f"- runs: {', '.join(f'{name} {count}' for name, count in counts.items())}",
         f"- commits of the runs: {', '.join(commits)}",
-        f"- {versions}",
+        *([f"- processors: {', '.join(processors)}"] if processors else []),
+        f"- page made with {versions} (each run's folder has its own)",
         "",
     ]
     return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"
 
 
-__all__ = ["Preset", "build", "collect", "grids", "measure_sizes", "read_records", "run", "studies", "write"]
+__all__ = ["Preset", "build", "collect", "grids", "measure_sizes", "merged", "read_records", "run", "studies", "write"]

@@ -1,9 +1,9 @@
 """The paper's claims, each with our statistic, its interval and a verdict.
 
-A claim says that its subject is higher, lower or similar than what it is compared with. A *gain* is written so that
-positive is what the paper says. A claim holds when every comparison's interval lies on its side, does not hold when
-one lies on the other side (for "similar": when the size of the effect exceeds the margin with its whole interval), and
-cannot be said otherwise, or when we have no runs for it.
+A claim says that its subject is higher or lower than what it is compared with, or similar. An *effect* is written so
+that positive is what the paper says. A claim holds when every comparison it makes was made, each with at least
+`FEWEST_SEEDS` seeds on both sides, and every interval lies on its side; it does not hold when one such interval lies on
+the other side (for "similar": when an effect exceeds the margin with its whole interval); else it cannot be said.
 """
 
 from __future__ import annotations
@@ -16,17 +16,31 @@ from numpy.typing import ArrayLike
 
 from rsa2c import paper, statistics
 from rsa2c.paper import Claim
+from rsa2c.reproduce.figures import fitted_rate, random_iterate
 from rsa2c.reproduce.records import Record
-from rsa2c.reproduce.tables import NOTHING, THRESHOLDS, UNSTABLE, Selection, Table, number
+from rsa2c.reproduce.tables import NOTHING, UNSTABLE, Selection, Table, number, thresholds
+from rsa2c.rl_zoo import BASELINES, PRESET
 from rsa2c.statistics import Estimate
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said"
+FEWEST_SEEDS = 5
+"""With fewer, a bootstrap interval is little more than the range, and complete separation is no rarity."""
 MARGIN = 0.1
 """What still counts as similar, as a share of the size of what it is compared with."""
 LARGEST_NOISE = 0.01
 """The largest variance of the paper's main noise tables."""
+ELSEWHERE = {"memory_growth": "see the table of cost against size", "epoch_flops": "see the table of cost against size"}
 
 Measure = Callable[[Record], float]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One effect of a claim, positive as the paper says, and the seeds behind its smaller side."""
+
+    name: str
+    effect: Estimate
+    seeds: int
 
 
 @dataclass(frozen=True)
@@ -36,35 +50,83 @@ class Finding:
     claim: Claim
     environment: str
     preset: str
-    comparisons: list[tuple[str, Estimate]]
-    """What was compared, and the effect in the claim's direction (positive: as the paper says)."""
+    comparisons: list[Comparison]
+    missing: list[str]
+    """Methods of the claim that we have no runs of."""
     verdict: str
+
+    def __str__(self) -> str:
+        shown = [
+            f"{item.name}: {number(item.effect.value)} [{number(item.effect.low)}, {number(item.effect.high)}]"
+            for item in self.comparisons
+        ]
+        if self.missing and self.comparisons:
+            shown.append(f"not run: {', '.join(self.missing)}")
+        return "; ".join(shown) or ELSEWHERE.get(self.claim.statistic, NOTHING)
 
 
 def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Finding:
     """One claim against our runs of one environment and preset."""
+    runs = {name: _runs(study, environment, preset, name) for name in (*claim.subject, *claim.against)}
+    missing = [name for name, found in runs.items() if not found]
+    margin = 0.0
     if claim.statistic == "importance_order":
-        comparisons = _orders(study, claim, environment, preset)
-        return Finding(claim, environment, preset, comparisons, _order_verdict(comparisons))
-    measure = MEASURES.get(claim.statistic)
-    comparisons = []
-    size = 1.0
-    if measure is not None:
-        of = {name: _values(study, environment, preset, name, measure) for name in (*claim.subject, *claim.against)}
-        pairs = [(one, other) for one in claim.subject for other in claim.against if of[one] and of[other]]
-        sign = -1.0 if claim.direction == "lower" else 1.0
-        summarise = SUMMARIES.get(claim.statistic, np.mean)
-        for one, other in pairs:
-            effect = statistics.difference([of[one]], [of[other]], summarise, study.rng)
-            comparisons.append((f"{one} - {other}", _signed(effect, sign)))
+        comparisons = _orders(study, claim, runs)
+    elif claim.statistic == "lqr_rate":
+        comparisons = _rates(study, claim, environment)
+        missing = []
+    elif claim.stage == "late against early":
+        comparisons = _stages(study, claim, runs)
+    elif claim.statistic in MEASURES and claim.against:
+        comparisons, margin = _against(study, claim, runs)
+    elif claim.statistic in MEASURES and claim.direction == "similar":
+        comparisons, margin = _alone(study, claim, environment, runs)
+    else:
+        comparisons = []
+    return Finding(claim, environment, preset, comparisons, missing, _verdict(claim, comparisons, missing, margin))
+
+
+def _against(study: Selection, claim: Claim, runs: dict[str, list[Record]]) -> tuple[list[Comparison], float]:
+    """Every pair of a subject and what it is compared with, and what would still count as similar."""
+    of = _values(claim, runs)
+    summarise = SUMMARIES.get(claim.statistic, np.mean)
+    found, size = [], 0.0
+    for one in claim.subject:
+        for other in claim.against:
+            if not of[one] or not of[other]:
+                continue
+            if claim.statistic == "probability_of_improvement":
+                chance = statistics.probability_of_improvement([of[one]], [of[other]], study.rng)
+                effect = Estimate(chance.value - 0.5, chance.low - 0.5, chance.high - 0.5)
+            else:
+                effect = statistics.difference([of[one]], [of[other]], summarise, study.rng)
+            if claim.direction == "lower":
+                effect = Estimate(-effect.value, -effect.high, -effect.low)
+            found.append(Comparison(f"{one} against {other}", effect, min(len(of[one]), len(of[other]))))
             size = max(size, abs(float(summarise(np.array(of[other]), axis=0))))
-        if not claim.against:
-            for one in claim.subject:
-                if of[one]:
-                    comparisons.append((one, statistics.estimate([of[one]], summarise, study.rng)))
-                    returns = [item.mean for item in _runs(study, environment, preset, one)]
-                    size = max(size, abs(float(np.mean(returns))))
-    return Finding(claim, environment, preset, comparisons, _verdict(claim, comparisons, MARGIN * size))
+    return found, MARGIN * size
+
+
+def _alone(
+    study: Selection, claim: Claim, environment: str, runs: dict[str, list[Record]]
+) -> tuple[list[Comparison], float]:
+    """A quantity that the paper calls small or stable by itself, and how large it may be: what the prose says, or a
+    share of the return."""
+    of = _values(claim, runs)
+    summarise = SUMMARIES.get(claim.statistic, np.mean)
+    found = [
+        Comparison(name, statistics.estimate([of[name]], summarise, study.rng), len(of[name]))
+        for name in claim.subject
+        if of[name]
+    ]
+    said = [
+        item.high
+        for item in paper.figures()
+        if claim.statistic == "noise_spread" and item.quantity == "std" and item.high is not None
+        and (item.environment, item.algorithm) == (environment, claim.subject[0])
+    ]  # fmt: skip
+    returns = [item.mean for name in claim.subject for item in runs[name]]
+    return found, said[0] if said else MARGIN * abs(float(np.mean(returns))) if returns else 0.0
 
 
 def claims_table(study: Selection, environments: Sequence[str], presets: Sequence[str] = ("paper", "default")) -> Table:
@@ -72,90 +134,96 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
     rows = []
     for claim in paper.claims():
         for environment in claim.environments:
-            if environment not in environments:
-                continue
-            for preset in presets:
+            for preset in presets if environment in environments else ():
                 finding = judge(study, claim, environment, preset)
-                shown = "; ".join(
-                    f"{name}: {number(item.value)} [{number(item.low)}, {number(item.high)}]"
-                    for name, item in finding.comparisons
-                )
-                rows.append([f"“{claim.quote}” ({claim.where})", environment, preset, claim.statistic,
-                             shown or NOTHING, finding.verdict])  # fmt: skip
+                said = f"“{claim.quote}” ({claim.where})"
+                rows.append([said, environment, preset, claim.statistic, str(finding), finding.verdict])
     columns = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict"]
     notes = [
         "Effects are written so that positive is what the paper says, with 95% bootstrap intervals over seeds; for "
-        f"claims of similarity they are plain differences, and within {MARGIN:.0%} of what is compared is similar."
+        f"claims of similarity they are plain differences, and within {MARGIN:.0%} of what is compared is similar. "
+        f"With fewer than {FEWEST_SEEDS} seeds, or where a method of the claim was not run, nothing holds."
     ]
     return Table("claims", "The paper's claims", columns, rows, notes)
 
 
-def _verdict(claim: Claim, comparisons: list[tuple[str, Estimate]], margin: float) -> str:
-    items = [item for _, item in comparisons]
-    if not items or any(np.isnan([item.value, item.low, item.high]).any() for item in items):
+def _verdict(claim: Claim, comparisons: list[Comparison], missing: list[str], margin: float) -> str:
+    effects = [item.effect for item in comparisons if item.seeds >= FEWEST_SEEDS]
+    whole = not missing and len(effects) == len(comparisons)
+    if not effects or any(np.isnan([item.value, item.low, item.high]).any() for item in effects):
         return OPEN
-    if claim.direction == "similar":
-        if all(-margin <= item.low and item.high <= margin for item in items):
-            return HOLDS
-        return FAILS if any(item.low > margin or item.high < -margin for item in items) else OPEN
-    if all(item.low > 0 for item in items):
+    low, high = (-margin, margin) if claim.direction == "similar" else (0.0, np.inf)
+    if claim.statistic == "importance_order":
+        low, high = 0.5, 1.0
+    if whole and all(low < item.low and item.high <= high for item in effects):
         return HOLDS
-    return FAILS if any(item.high < 0 for item in items) else OPEN
+    return FAILS if any(item.high < low or item.low > high for item in effects) else OPEN
 
 
-def _orders(study: Selection, claim: Claim, environment: str, preset: str) -> list[tuple[str, Estimate]]:
+def _orders(study: Selection, claim: Claim, runs: dict[str, list[Record]]) -> list[Comparison]:
     """Share of runs whose importances have the claimed order."""
     found = []
+    stage = claim.stage or "late"
     for name in claim.subject:
-        runs = [item for item in _runs(study, environment, preset, name) if item.importances]
-        stage = claim.stage or "late"
-        if not runs or stage not in runs[0].importances:
+        known = [item.importances[stage] for item in runs[name] if stage in item.importances]
+        if not known or not set(claim.order) <= set(known[0]):
             continue
-        features = list(runs[0].importances[stage])
-        if not set(claim.order) <= set(features):
-            continue
-        shares = np.array([[item.importances[stage][feature] for feature in features] for item in runs])
+        features = list(known[0])
+        shares = np.array([[item[feature] for feature in features] for item in known])
         hits = statistics.follows_order(shares, [features.index(feature) for feature in claim.order])
-        found.append((f"{name}, share of seeds", statistics.estimate([hits.astype(float)], np.mean, study.rng)))
+        share = statistics.estimate([hits.astype(float)], np.mean, study.rng)
+        found.append(Comparison(f"{name}, share of seeds", share, len(known)))
     return found
 
 
-def _order_verdict(comparisons: list[tuple[str, Estimate]]) -> str:
-    if not comparisons:
-        return OPEN
-    if all(item.low > 0.5 for _, item in comparisons):
-        return HOLDS
-    return FAILS if any(item.high < 0.5 for _, item in comparisons) else OPEN
+def _stages(study: Selection, claim: Claim, runs: dict[str, list[Record]]) -> list[Comparison]:
+    """How much more balanced the attributions are late in training than early."""
+    found = []
+    for name in claim.subject:
+        gains = [_sparsity(item, "early") - _sparsity(item, "late") for item in runs[name] if item.importances]
+        if gains:
+            effect = statistics.estimate([gains], np.mean, study.rng)
+            found.append(Comparison(f"{name}, early - late", effect, len(gains)))
+    return found
+
+
+def _rates(study: Selection, claim: Claim, environment: str) -> list[Comparison]:
+    """By how much the fitted exponent of the random iterate's gap exceeds the theorem's, under its step sizes."""
+    found = []
+    for name in claim.subject:
+        runs = [item for item in study.records if item.environment == environment and item.algorithm == name
+                and item.varied == "step_rule=polynomial"]  # fmt: skip
+        rates = [fitted_rate(*random_iterate(item, item.steps / item.epochs)) for item in runs]
+        excess = [rate - paper.document()["theory"]["rate"] for rate in rates if np.isfinite(rate)]
+        if excess:
+            found.append(Comparison(name, statistics.estimate([excess], np.mean, study.rng), len(excess)))
+    return found
 
 
 def _runs(study: Selection, environment: str, preset: str, algorithm: str) -> list[Record]:
-    own = "rl-zoo" if algorithm in ("sac", "ppo") else preset
+    own = PRESET if algorithm in BASELINES else preset
     return study.of(environment=environment, preset=own, algorithm=algorithm)
 
 
-def _values(study: Selection, environment: str, preset: str, algorithm: str, measure: Measure) -> list[float]:
-    values = [measure(item) for item in _runs(study, environment, preset, algorithm)]
-    return [value for value in values if not np.isnan(value)]
-
-
-def _signed(item: Estimate, sign: float) -> Estimate:
-    return item if sign > 0 else Estimate(-item.value, -item.high, -item.low)
+def _values(claim: Claim, runs: dict[str, list[Record]]) -> dict[str, list[float]]:
+    """What is measured of each method's runs, those without it left out. A run that never got there counts as later
+    than all that did: as twice the longest of the runs compared."""
+    budget = {"steps_to_threshold": lambda item: item.steps, "time_to_solution": lambda item: item.seconds}
+    measured = {name: [MEASURES[claim.statistic](item) for item in found] for name, found in runs.items()}
+    if claim.statistic in budget:
+        longest = max((budget[claim.statistic](item) for found in runs.values() for item in found), default=0.0)
+        measured = {name: [min(value, 2.0 * longest) for value in values] for name, values in measured.items()}
+    return {name: [value for value in values if not np.isnan(value)] for name, values in measured.items()}
 
 
 def _to_threshold(item: Record) -> float:
-    levels = THRESHOLDS.get(item.environment)
-    if not levels:
-        return float("nan")
-    steps = statistics.steps_to_threshold(item.curve.returns, levels[0])
-    return min(steps, 2.0 * item.steps)  # a run that never arrived counts as twice its length
+    levels = thresholds(item.environment)
+    return statistics.steps_to_threshold(item.curve.returns, levels[0]) if levels else float("nan")
 
 
 def _seconds(item: Record) -> float:
     steps = _to_threshold(item)
-    if np.isnan(steps):
-        return steps
-    rate = item.seconds / item.steps
-    return float(np.interp(steps, item.curve.steps, item.curve.seconds)) if steps <= item.steps else steps * rate
+    return float(np.interp(steps, item.curve.steps, item.curve.seconds)) if np.isfinite(steps) else steps
 
 
 def _early(item: Record) -> float:
@@ -179,9 +247,9 @@ def _noisy(item: Record) -> float:
     return item.returns[LARGEST_NOISE][0] if LARGEST_NOISE in item.returns else float("nan")
 
 
-def _sparsity(item: Record) -> float:
-    late = item.importances.get("late")
-    return 1.0 - float(statistics.evenness(list(late.values()))) if late else float("nan")
+def _sparsity(item: Record, stage: str = "late") -> float:
+    shares = item.importances.get(stage)
+    return 1.0 - float(statistics.evenness(list(shares.values()))) if shares else float("nan")
 
 
 def _change(item: Record) -> float:

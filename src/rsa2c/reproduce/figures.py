@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,44 @@ def random_iterate(record: Record, epoch_steps: float) -> tuple[NDArray[np.float
     mass = np.diff((edges + 1.0) ** (1.0 - exponent))  # the integral of (t+1)^-exponent, up to a factor
     gap = np.minimum(record.curve.gap, 1e3)
     return epochs, np.cumsum(mass * gap) / np.cumsum(mass)
+
+
+def rate_curves(study: Selection, environment: str, folder: Path) -> list[Path]:
+    """LQR under the theory's step sizes: the random iterate's expected gap beside the theorem's rate."""
+    theory = paper.document()["theory"]
+    runs = [item for item in study.records if item.environment == environment and item.varied == "step_rule=polynomial"]
+    shown: dict[str, Any] = {}
+    for algorithm in study.algorithms(runs):
+        found = [random_iterate(item, item.steps / item.epochs) for item in runs if item.algorithm == algorithm]
+        count = min(len(epochs) for epochs, _ in found)
+        gaps = np.stack([gap[:count] for _, gap in found])
+        low, median, high = np.percentile(gaps, [25, 50, 75], axis=0)
+        epochs = found[0][0][:count]
+        shown[algorithm] = (epochs, median, low, high)
+        if len(shown) == 1:
+            shape = epochs ** -theory["rate"] * np.log(epochs + np.e) ** theory["log_power"]
+            reference = (epochs, shape * (median[0] / shape[0]))
+    if not shown:
+        return []
+    shown["T^-1/4 log² T, scaled"] = reference
+    figure = plots.learning_curve(shown, ylabel="expected gap of the random iterate", xlabel="epochs T")
+    figure.axes[0].set_xscale("log")
+    figure.axes[0].set_yscale("log")
+    return plots.save(figure, folder / "random_iterate")
+
+
+def size_curves(rows: Sequence[Sequence[str]], folder: Path) -> list[Path]:
+    """Milliseconds and memory of an epoch against the states of the dictionaries, from the rows of `sizes`."""
+    written = []
+    for column, label, name in ((2, "ms an epoch", "cost_time"), (4, "peak memory of arrays (MB)", "cost_memory")):
+        shown = {}
+        for variant in dict.fromkeys(row[0] for row in rows):
+            points = [[float(row[k].replace(",", "")) for k in (1, column)] for row in rows if row[0] == variant]
+            states, values = np.array(points).T
+            shown[variant] = (states, values)
+        figure = plots.learning_curve(shown, ylabel=label, xlabel="states in each dictionary")
+        written += plots.save(figure, folder / name)
+    return written
 
 
 def fitted_rate(epochs: NDArray[np.float64], gap: NDArray[np.float64]) -> float:

@@ -68,6 +68,8 @@ class Record:
     gap: float
     """Excess over the optimal cost at the end, on 1,000 starts; NaN where the optimum is not known."""
     commit: str
+    processor: str
+    """What computed it; empty where the run did not note it."""
     returns: dict[float, tuple[float, float]]
     """Mean and standard deviation over episodes for each noise variance at evaluation."""
     curve: Curve
@@ -107,6 +109,7 @@ def record(grid: str, job: Job, run: Run) -> Record:
         gflop=_gflop(run, job),
         gap=_final_gap(run, job),
         commit=str(row["commit"]),
+        processor=str(run.read_config().get("processor", "")),
         returns={
             float(noise): (float(values.mean()), float(values.std()))
             for noise, values in zip(returns["noise_variance"], returns["returns"], strict=True)
@@ -159,7 +162,7 @@ def write_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     levels = sorted({noise for item in records for noise in item.returns})
     plain = ["run", "grid", "environment", "algorithm", "preset", *("noise", "distractors", "seed"), "varied",
-             "steps", "seconds", "epochs", "states", "weight_ratio", "gflop", "gap", "commit"]  # fmt: skip
+             "steps", "seconds", "epochs", "states", "weight_ratio", "gflop", "gap", "commit", "processor"]  # fmt: skip
     runs = [
         {name: getattr(item, name) for name in plain}
         | {f"{what}_{level:g}": item.returns[level][k] for level in item.returns for k, what in enumerate(_STATISTICS)}
@@ -206,6 +209,7 @@ def read_records(folder: PathLike) -> list[Record]:
                 for name in row
                 if not name.startswith(("mean_", "std_"))
             }
+            plain.setdefault("processor", "")
             columns = np.array(curves[row["run"]]).T
             records.append(Record(**plain, returns=returns, curve=Curve(*columns),
                                   importances=shares.get(row["run"], {})))  # fmt: skip

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from pathlib import Path
 
 from rsa2c.agent import RSA2C
+from rsa2c.files import PathLike
 from rsa2c.profiling import Profile, profile
-from rsa2c.reproduce.tables import Table, number
+from rsa2c.reproduce.tables import Table, number, slug
 
 SIZES = {
     "Pendulum-v1": (32, 64, 128, 256, 384),
@@ -44,15 +47,20 @@ def measured(environment: str, sizes: Sequence[int] | None = None) -> list[list[
     return rows
 
 
+def read_rows(environment: str, folder: PathLike) -> list[list[str]]:
+    """The rows that were measured before into `folder`; none where there are none."""
+    path = Path(folder) / f"{sizes_table(environment, []).name}.csv"
+    return list(csv.reader(path.read_text("utf-8").splitlines()))[1:] if path.exists() else []
+
+
 def sizes_table(environment: str, rows: list[list[str]]) -> Table:
     """The table of such rows."""
     notes = [
         "`default`, both dictionaries filled to the size, attribution in every epoch. The paper shows this as a figure "
         "without numbers. Memory grows with the dictionary and the batch, never with the history."
     ]
-    name = environment.split("/")[-1].split("-")[0].lower()
     title = f"{environment}: cost against the size of the dictionaries"
-    return Table(f"sizes_{name}", title, COLUMNS, rows, notes)
+    return Table(f"sizes_{slug(environment)}", title, COLUMNS, rows, notes)
 
 
 COLUMNS = ["variant", "states", "ms an epoch", "MFLOP an epoch", "peak memory of arrays (MB)", "in the phase"]

@@ -11,12 +11,13 @@ import numpy as np
 
 from rsa2c import paper, statistics
 from rsa2c.reproduce.records import Record
+from rsa2c.rl_zoo import BASELINES, PRESET
+from rsa2c.sweep import REMARK
 
 PRESETS = ("paper", "default")
-THRESHOLDS = {"Pendulum-v1": (-200.0,), "BipedalWalker-v3": (250.0,), "Ant-v5": (950.0, 3000.0)}
-"""Returns from which an environment counts as solved; Ant's 950 is the paper's plateau, and standing still is above."""
+BEYOND = {"Ant-v5": (3000.0,)}
+"""Thresholds of ours beside the paper's: its plateau on Ant is below what standing still reaches."""
 ORDER = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap", "uniform-shap", "advanced-ac", "rkhs-ac", "sac", "ppo")
-REMARK = "Uniform SHAP is Advanced AC: weights that sum to the number of features and are equal change nothing."
 NOTHING = "-"
 UNSTABLE = 100.0
 """Gaps beyond this, a hundred times the optimal cost, count as one: unstable."""
@@ -70,7 +71,18 @@ class Selection:
 
     def presets(self, algorithm: str) -> tuple[str, ...]:
         """The presets a variant is shown under: a baseline has its own in place of `default`."""
-        return PRESETS if algorithm not in ("sac", "ppo") else ("", "rl-zoo")
+        return PRESETS if algorithm not in BASELINES else ("", PRESET)
+
+    def shown(self, environment: str) -> list[str]:
+        """Methods of an environment that we ran or that the paper has figures of."""
+        ran = self.algorithms(self.of(environment=environment))
+        return [name for name in ORDER if name in ran or paper.published_return(environment, name)]
+
+
+def thresholds(environment: str) -> tuple[float, ...]:
+    """Returns from which an environment counts as solved, the paper's first; none where it names none."""
+    published = paper.threshold(environment)
+    return (*(() if published is None else (published,)), *BEYOND.get(environment, ()))
 
 
 def spread(values: Sequence[float]) -> str:
@@ -96,7 +108,7 @@ def number(value: float) -> str:
 def returns(study: Selection, environment: str) -> Table:
     """Final return without noise: the paper's, ours with its preset, ours with `default`; IQM with its interval."""
     rows = []
-    for algorithm in study.algorithms(study.of(environment=environment)):
+    for algorithm in study.shown(environment):
         published = paper.published_return(environment, algorithm)
         row = [algorithm, f"{published.mean:.1f} ± {published.std:.1f}" if published else NOTHING]
         for preset in study.presets(algorithm):
@@ -110,7 +122,7 @@ def returns(study: Selection, environment: str) -> Table:
         "mean with its 95% bootstrap interval. SAC and PPO: Stable-Baselines3 with RL-Zoo's settings, last columns.",
         REMARK,
     ]
-    return Table(f"returns_{_slug(environment)}", f"{environment}: return", columns, rows, notes)
+    return Table(f"returns_{slug(environment)}", f"{environment}: return", columns, rows, notes)
 
 
 def noise(study: Selection, environment: str) -> Table:
@@ -118,7 +130,7 @@ def noise(study: Selection, environment: str) -> Table:
     clean = study.of(environment=environment)
     levels = sorted({level for item in clean for level in item.returns})
     rows = []
-    for algorithm in study.algorithms(clean):
+    for algorithm in study.shown(environment):
         for level in levels:
             published = paper.published_return(environment, algorithm, level)
             row = [algorithm, f"{level:g}", f"{level**0.5:.3g}"]
@@ -133,16 +145,16 @@ def noise(study: Selection, environment: str) -> Table:
     columns = ["variant", "variance", "standard deviation", "paper", "`paper`, noise at evaluation",
                "`default`, noise at evaluation", "`default`, noise in training too"]  # fmt: skip
     notes = ["The paper does not say whether its agents were trained under the noise; both are given."]
-    return Table(f"noise_{_slug(environment)}", f"{environment}: observation noise", columns, rows, notes)
+    return Table(f"noise_{slug(environment)}", f"{environment}: observation noise", columns, rows, notes)
 
 
 def solution(study: Selection, environment: str) -> Table:
     """Epochs, steps and seconds until the mean evaluation return passes the threshold; cost of an epoch."""
     rows = []
-    for algorithm in study.algorithms(study.of(environment=environment)):
+    for algorithm in study.shown(environment):
         published = paper.published_cost(environment, algorithm)
-        for threshold in THRESHOLDS.get(environment, ()):
-            if published and threshold == THRESHOLDS[environment][0]:
+        for threshold in thresholds(environment):
+            if published and threshold == paper.threshold(environment):
                 name = f"{algorithm} (the paper's own, {published.device})"
                 cells = [number(1e3 * published.gflop), str(published.epochs), number(published.epoch_ms), NOTHING]
                 rows.append([name, number(threshold), *cells, number(published.seconds), NOTHING])
@@ -155,7 +167,7 @@ def solution(study: Selection, environment: str) -> Table:
         "Medians over seeds with 95% bootstrap intervals; a seed that never reached the threshold counts as later than "
         "all. Evaluation is not in the seconds. An epoch of a baseline is a row of its metrics, about 1,000 steps."
     ]
-    return Table(f"solution_{_slug(environment)}", f"{environment}: cost and time to solution", columns, rows, notes)
+    return Table(f"solution_{slug(environment)}", f"{environment}: cost and time to solution", columns, rows, notes)
 
 
 def _solution_row(study: Selection, runs: list[Record], threshold: float, preset: str) -> list[str]:
@@ -196,23 +208,23 @@ def guidance(study: Selection, environment: str) -> Table:
             else:
                 row.append(interval(statistics.difference([values], [control], np.mean, study.rng)))
                 row.append(interval(statistics.probability_of_improvement([values], [control], study.rng)))
-            for threshold in THRESHOLDS.get(environment, ())[:1]:
+            for threshold in thresholds(environment)[:1]:
                 steps = [statistics.steps_to_threshold(item.curve.returns, threshold) for item in runs]
                 row += [f"{np.isfinite(steps).sum()} of {len(steps)}", number(float(np.median(steps)))]
             row.append(number(float(np.median([item.weight_ratio for item in runs]))))
             rows.append(row)
     columns = ["preset", "distractors", "variant", "return", "difference to Advanced AC", "P(better)"]
-    columns += ["reached the threshold", "median steps"] if environment in THRESHOLDS else []
+    columns += ["reached the threshold", "median steps"] if thresholds(environment) else []
     columns.append("largest/smallest weight")
     notes = ["Every variant differs from RSA2C-KME in the named part alone. " + REMARK]
-    return Table(f"guidance_{_slug(environment)}", f"{environment}: what guidance buys", columns, rows, notes)
+    return Table(f"guidance_{slug(environment)}", f"{environment}: what guidance buys", columns, rows, notes)
 
 
 def corrections(study: Selection, environment: str) -> Table:
     """Our corrections of the paper's algorithm, one at a time on its preset."""
     base = study.of(environment=environment, algorithm="rsa2c-kme", preset="paper")
-    varied = sorted({item.varied for item in study.records if item.varied and item.preset == "paper"})
-    seeds = {item.seed for item in study.records if item.varied}
+    changed = [item for item in study.records if item.grid.startswith("correction") and item.environment == environment]
+    varied, seeds = sorted({item.varied for item in changed}), {item.seed for item in changed}
     base = [item for item in base if item.seed in seeds]
     rows = []
     for name in ("", *varied):
@@ -221,14 +233,15 @@ def corrections(study: Selection, environment: str) -> Table:
         if not runs:
             continue
         values = [item.mean for item in runs]
-        steps = [statistics.steps_to_threshold(item.curve.returns, THRESHOLDS[environment][0]) for item in runs]
-        gain = statistics.difference([values], [[item.mean for item in base]], np.mean, study.rng) if name else None
+        steps = [statistics.steps_to_threshold(item.curve.returns, thresholds(environment)[0]) for item in runs]
+        before = [item.mean for item in base]
+        gain = statistics.difference([values], [before], np.mean, study.rng) if name and before else None
         rows.append([
             f"`{name}`" if name else "the preset `paper`", spread(values), interval(gain) if gain else NOTHING,
             interval(statistics.median_steps(steps, study.rng)), number(float(np.median([x.epoch_ms for x in runs]))),
         ])  # fmt: skip
     columns = ["changed", "return", "gain", "median steps to the threshold", "ms an epoch"]
-    return Table(f"corrections_{_slug(environment)}", f"{environment}: our corrections, one at a time", columns, rows)
+    return Table(f"corrections_{slug(environment)}", f"{environment}: our corrections, one at a time", columns, rows)
 
 
 def gaps(study: Selection, environment: str) -> Table:
@@ -241,10 +254,12 @@ def gaps(study: Selection, environment: str) -> Table:
             values = np.array([item.gap for item in chosen if item.algorithm == algorithm])
             stable = values < 1.0
             median = statistics.median_steps(values, study.rng)
-            ours, theirs = -np.minimum(values, UNSTABLE), -np.minimum(control, UNSTABLE)
-            better = statistics.probability_of_improvement([ours], [theirs], study.rng)
-            rows.append([preset, algorithm, str(len(values)), f"{stable.sum()} of {len(values)}", _percent(median),
-                         NOTHING if algorithm == "advanced-ac" else interval(better)])  # fmt: skip
+            better = NOTHING
+            if control and algorithm != "advanced-ac":
+                ours, theirs = -np.minimum(values, UNSTABLE), -np.minimum(control, UNSTABLE)
+                better = interval(statistics.probability_of_improvement([ours], [theirs], study.rng))
+            arrived = f"{stable.sum()} of {len(values)}"
+            rows.append([preset, algorithm, str(len(values)), arrived, _percent(median), better])
     columns = ["preset", "variant", "seeds", "gap under 100%", "median gap", "P(smaller than Advanced AC's)"]
     notes = ["Deterministic unclipped rollouts of 2,000 steps on 1,000 fixed starts against the Riccati solution; one "
              "start that diverges makes the gap infinite."]  # fmt: skip
@@ -266,7 +281,8 @@ def rates(study: Selection, environment: str) -> Table:
                 last.append(figures.fitted_rate(epochs, np.minimum(item.curve.gap, 10 * UNSTABLE)))
                 random.append(figures.fitted_rate(epochs, expected))
                 ends.append(expected[-1])
-            shown = [interval(statistics.estimate([x], np.mean, study.rng)) for x in (last, random)]
+            finite = [[value for value in x if np.isfinite(value)] for x in (last, random)]
+            shown = [interval(statistics.estimate([x], np.mean, study.rng)) if x else NOTHING for x in finite]
             rows.append([f"{algorithm}, `{varied}`", str(len(runs)), *shown, f"{np.median(ends):.3g}"])
     rate = paper.document()["theory"]["rate"]
     columns = ["variant", "seeds", "exponent, last iterate", "exponent, random iterate", "gap of the random iterate"]
@@ -281,5 +297,6 @@ def _percent(item: statistics.Estimate) -> str:
     return f"{one(item.value)} [{one(item.low)}, {one(item.high)}]"
 
 
-def _slug(environment: str) -> str:
+def slug(environment: str) -> str:
+    """An environment in a file's name."""
     return environment.split("/")[-1].split("-")[0].lower()
