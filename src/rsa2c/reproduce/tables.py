@@ -165,7 +165,8 @@ def solution(study: Selection, environment: str) -> Table:
     columns = ["variant", "threshold", "MFLOP an epoch", "epochs", "ms an epoch", "steps", "seconds", "reached"]
     notes = [
         "Medians over seeds with 95% bootstrap intervals; a seed that never reached the threshold counts as later than "
-        "all. Evaluation is not in the seconds. An epoch of a baseline is a row of its metrics, about 1,000 steps."
+        "all. Evaluation is not in the seconds. An epoch of a baseline is a row of its metrics, about 1,000 steps. "
+        "Runs that shared the machine with others took longer: benchmarks/time_to_solution.py measures each alone."
     ]
     return Table(f"solution_{slug(environment)}", f"{environment}: cost and time to solution", columns, rows, notes)
 
