@@ -193,7 +193,9 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_operations_of_an_epoch(name, monkeypatch):
     fields = {**TINY, **SETTINGS[name]}
-    agent = RSA2C(Drift if fields.pop("env", False) else "Pendulum-v1", **fields)
+    env = Drift if fields.pop("env", False) else "Pendulum-v1"
+    RSA2C(env, **fields).learn(1)  # compiles loops while NumPy is still NumPy
+    agent = RSA2C(env, **fields)
     for number in range(3 if name == "rkhs metric" else 2):
         counts, formula, epoch = counted_epoch(agent, monkeypatch)
         compare(counts, formula)
