@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
+import traceback
 from collections.abc import Iterable
 from types import ModuleType
 
@@ -48,6 +50,15 @@ def require(module: str, extra: str, what: str = "This") -> ModuleType:
         raise MissingExtraError(
             f"{what} needs {module!r}, which is not installed. Install it with: pip install 'rsa2c[{extra}]'"
         ) from error
+
+
+def described(error: BaseException) -> str:
+    """An error in words: its message where it is one of ours, with type and place where nobody foresaw it."""
+    if isinstance(error, RSA2CError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from rsa2c.errors import ConfigError, RSA2CError, require
+from rsa2c.errors import ConfigError, described, require
 
 Executor = Literal["processes", "ray"]
 NODE_LOSSES = 3
@@ -65,15 +64,6 @@ def run_all(
     if executor == "ray":
         return _on_ray(function, arguments, workers, address)
     raise ConfigError(f"executor must be processes or ray, got {executor!r}.")
-
-
-def described(error: BaseException) -> str:
-    """An error in words: its message where it is one of ours, with type and place where nobody foresaw it."""
-    if isinstance(error, RSA2CError):
-        return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
 
 
 class _Worker:

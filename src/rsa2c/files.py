@@ -34,6 +34,10 @@ class StorageError(RSA2CError, OSError):
     """The disk refused: full, read-only, or held by another process."""
 
 
+class HeldError(StorageError):
+    """A run that another process is writing."""
+
+
 def write_atomically(path: PathLike, content: bytes) -> None:
     """Replace `path` by `content`: a reader, or a crash at any moment, finds the old file or the new one."""
     path = Path(path)

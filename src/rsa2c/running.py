@@ -32,14 +32,22 @@ class TrainingInterrupted(KeyboardInterrupt):
 def evaluate_agent(agent: RSA2C | Baseline) -> EvaluationResult:
     """The fixed-seed evaluation of a run's learning curve, under the noise it trains with."""
     config = agent.config
+    return evaluate_policy(agent, config.evaluation_episodes, config.noise_variance, seed=EVALUATION_SEED)
+
+
+def evaluate_policy(
+    agent: RSA2C | Baseline, episodes: int, noise_variance: float = 0.0, seed: int = 0, **options: Any
+) -> EvaluationResult:
+    """`evaluate` in the environment that an agent was trained on, with its distractors and its longest episode."""
     return evaluate(
         agent,
         agent.env_id,
-        episodes=config.evaluation_episodes,
-        noise_variance=config.noise_variance,
-        distractors=config.distractors,
-        seed=EVALUATION_SEED,
+        episodes=episodes,
+        noise_variance=noise_variance,
+        distractors=agent.config.distractors,
+        seed=seed,
         max_steps=longest_episode(agent),
+        **options,
     )
 
 

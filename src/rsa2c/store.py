@@ -30,6 +30,7 @@ import yaml
 from rsa2c.config import Config
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, RunExistsError
 from rsa2c.files import (
+    HeldError,
     PathLike,
     StorageError,
     near,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "StorageError", "find_runs", "make_run_id", "provenance", "read_tensors", "write_tensors"]
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]*")
+_SEED = re.compile(r"__s\d+(?=__|$)")
 _EVALUATIONS = ("timesteps", "results", "ep_lengths")
 _ATTRIBUTIONS = ("epoch", "feature_names", "phi", "weights")
 _RETURNS = ("noise_variance", "returns", "ep_lengths")
@@ -57,6 +59,11 @@ def make_run_id(env_id: str, algorithm: str, preset: str, config: Config | Basel
     name = re.sub(r"[/:]", "-", env_id)
     run_id = f"{name}__{algorithm}__{preset}__n{config.noise_variance:g}__s{config.seed}"
     return run_id + (f"__d{config.distractors}" if config.distractors else "")
+
+
+def without_seed(run_id: str) -> str:
+    """What runs that differ in nothing but their seed have in common."""
+    return _SEED.sub("", run_id)
 
 
 class Run:
@@ -142,7 +149,7 @@ class Run:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise StorageError(
+                raise HeldError(
                     f"run {self.path} is being written by another process. Wait for it, or stop it first."
                 ) from None
             except OSError as error:

@@ -22,10 +22,10 @@ import yaml
 
 from rsa2c.config import ALGORITHMS, Config, make_config
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RSA2CError, did_you_mean
-from rsa2c.executors import Executor, described, run_all
-from rsa2c.files import PathLike, near
+from rsa2c.executors import Executor, run_all
+from rsa2c.files import HeldError, PathLike, near
 from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
-from rsa2c.store import Run, StorageError, make_run_id
+from rsa2c.store import Run, make_run_id
 
 AXES = {
     "environments": None,
@@ -135,9 +135,9 @@ class Grid:
         if isinstance(options["total_timesteps"], Mapping):
             for name in options["total_timesteps"]:
                 if name not in axes["environments"]:
-                    near = did_you_mean(str(name), axes["environments"])
+                    hint = did_you_mean(str(name), axes["environments"])
                     what = f"{source}: total_timesteps is given for {name!r}, which is no environment of it"
-                    raise ConfigError(f"{what}.{near}")
+                    raise ConfigError(f"{what}.{hint}")
         first = {name: value[0] if isinstance(value, list) else value for name, value in settings.items()}
         for environment, preset in itertools.product(axes["environments"], axes["presets"]):
             if preset != PRESET:
@@ -197,23 +197,13 @@ def run_job(job: Job, out: PathLike) -> dict[str, Any]:
 
 def judge(job: Job, run: Run) -> None:
     """The run's last evaluation: `returns.npz`, a row for each noise variance, made where it is missing."""
-    from rsa2c import training
-    from rsa2c.evaluate import evaluate
+    from rsa2c.running import evaluate_policy
+    from rsa2c.training import load_policy
 
     if _is_judged(job, run):
         return
-    policy = training.load_policy(run)
-    results = [
-        evaluate(
-            policy,
-            job.environment,
-            episodes=job.final_episodes,
-            noise_variance=variance,
-            distractors=job.fields.get("distractors", 0),
-            max_steps=training.longest_episode(policy),
-        )
-        for variance in job.final_noise
-    ]
+    policy = load_policy(run)
+    results = [evaluate_policy(policy, job.final_episodes, variance) for variance in job.final_noise]
     run.write_returns(
         np.array(job.final_noise), np.stack([r.returns for r in results]), np.stack([r.lengths for r in results])
     )
@@ -237,6 +227,7 @@ def summary(run: Run) -> dict[str, Any]:
         "steps": int(float(last["timesteps"])),
         "seconds": float(last["seconds"]),
         "commit": document.get("commit"),
+        "processor": str(document.get("processor", "")),
     }
     for variance, values in zip(returns["noise_variance"], returns["returns"], strict=True):
         row[f"mean_{variance:g}"], row[f"std_{variance:g}"] = float(values.mean()), float(values.std())
@@ -311,8 +302,8 @@ def _when_free(call: Callable[[], Any]) -> Any:
     while True:
         try:
             return call()
-        except StorageError as error:
-            if "another process" not in described(error) or time.monotonic() > deadline:
+        except HeldError:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(1.0)
 

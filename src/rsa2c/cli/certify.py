@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from rsa2c.cli.command import command, parse
-from rsa2c.errors import ConfigError
+from rsa2c.cli.command import command, parse, visited
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -50,12 +49,7 @@ def certify(arguments: list[str]) -> None:
 
     run = Run.open(options.run)
     agent = load_agent(run)
-    if not 1 <= options.states <= len(agent.background):
-        raise ConfigError(
-            f"--states must lie between 1 and {len(agent.background)}, the visited states a model keeps, "
-            f"got {options.states}. agent.certify in Python takes any states."
-        )
-    states = agent.background[: options.states]
+    states = visited(agent, options.states, "certify")
     certificate = agent.certify(states, options.epsilon, options.norm, options.units)
     unit = "raw observation units" if options.units == "raw" else "standard deviations of the normaliser"
     print(f"{agent.env_id}, {agent.algorithm}: {options.states} visited states,")

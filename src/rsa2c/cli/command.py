@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
+
+from rsa2c.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rsa2c.agent import RSA2C
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 Options = TypeVar("Options")
@@ -34,3 +42,13 @@ def parse(options: type[Options], arguments: list[str], function: Command, defau
 
 def choice(*names: str) -> Any:
     return tyro.conf.arg(metavar="{" + ",".join(names) + "}")
+
+
+def visited(agent: RSA2C, count: int, method: str) -> NDArray[np.float64]:
+    """As many of the states the agent visited last as --states asks for; its `method` takes any others in Python."""
+    if not 1 <= count <= len(agent.background):
+        raise ConfigError(
+            f"--states must lie between 1 and {len(agent.background)}, the visited states a model keeps, "
+            f"got {count}. agent.{method} in Python takes any states."
+        )
+    return agent.background[:count]

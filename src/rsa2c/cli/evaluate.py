@@ -43,25 +43,16 @@ def evaluate(arguments: list[str]) -> None:
     if (options.attack is None) != (options.epsilon is None):
         raise ConfigError("--attack and --epsilon go together: give both, or neither.")
     from rsa2c.attacks import make_attack
-    from rsa2c.evaluate import evaluate as measure
+    from rsa2c.running import evaluate_policy
     from rsa2c.store import Run
-    from rsa2c.training import load_policy, longest_episode
+    from rsa2c.training import load_policy
 
     run = Run.open(options.run)
     agent = load_policy(run)
     attack = None
     if options.attack is not None and options.epsilon is not None:
         attack = make_attack(options.attack, agent, options.epsilon, options.norm)
-    result = measure(
-        agent,
-        agent.env_id,
-        episodes=options.episodes,
-        noise_variance=options.noise_variance,
-        distractors=agent.config.distractors,
-        seed=options.seed,
-        max_steps=longest_episode(agent),
-        attack=attack,
-    )
+    result = evaluate_policy(agent, options.episodes, options.noise_variance, options.seed, attack=attack)
     if options.json:
         interval = [bound if math.isfinite(bound) else None for bound in result.interval()]
         summary = {"mean": result.mean, "std": result.std, "interval": interval}

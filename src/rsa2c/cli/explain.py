@@ -7,8 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from rsa2c.cli.command import choice, command, parse
-from rsa2c.errors import ConfigError
+from rsa2c.cli.command import choice, command, parse, visited
 
 
 @dataclass
@@ -39,12 +38,8 @@ def explain(arguments: list[str]) -> None:
 
     run = Run.open(options.run)
     agent = load_agent(run)
-    if not 1 <= options.states <= len(agent.background):
-        raise ConfigError(
-            f"--states must lie between 1 and {len(agent.background)}, the visited states a model keeps, "
-            f"got {options.states}. agent.explain in Python takes any states."
-        )
-    explanation = agent.explain(agent.background[: options.states], of=options.of, method=options.method)
+    states = visited(agent, options.states, "explain")
+    explanation = agent.explain(states, of=options.of, method=options.method)
     out = Path(options.out) if options.out else run.path / f"explain_{options.of}_{options.method}.npz"
     written = [explanation.save(out)]
     stem = written[0].with_suffix("")

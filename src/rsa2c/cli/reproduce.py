@@ -57,7 +57,7 @@ def reproduce(arguments: list[str]) -> None:
     options = parse(ReproduceOptions, arguments, reproduce)
     from rsa2c import reproduce as study
     from rsa2c.running import terminations_interrupt
-    from rsa2c.sweep import is_done
+    from rsa2c.sweep import is_done, run_sweep
 
     found = study.grids(options.target, options.seeds, cast("Preset", options.preset), options.quick, options.grids)
     name = options.target + ("-quick" if options.quick else "")
@@ -71,17 +71,17 @@ def reproduce(arguments: list[str]) -> None:
     if not options.only_tables:
         with terminations_interrupt(), display() as show:
             executor = cast("Executor", options.executor)
-            progress = study.run(found, runs, executor, options.workers, options.address, show)
+            progress = run_sweep(study.jobs_of(found), runs, executor, options.workers, options.address, show)
     out = Path(options.out) if options.out else Path("results") / name
     records, problems = study.collect(found, runs)
     for run_id, problem in problems.items():
         print(f"left out: {run_id}: {problem}", file=sys.stderr)
     command_line = shlex.join(["rsa2c", "reproduce", *arguments])
-    page, *others = study.write(options.target, records, out, found, runs, command_line)
     if not (options.only_tables or options.quick or options.grids):
-        for environment in {job.environment for jobs in found.values() for job in jobs}:
+        study.keep(options.target, records, out)
+        for environment in {job.environment for job in study.jobs_of(found)}:
             study.measure_sizes(environment, out)
-        page, *others = study.write(options.target, records, out, found, runs, command_line)
+    page, *others = study.write(options.target, records, out, found, runs, command_line)
     print(page.read_text("utf-8"))
     print(f"{page} and {len(others)} other files", file=sys.stderr)
     if progress is not None:

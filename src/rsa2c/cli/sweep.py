@@ -90,13 +90,11 @@ def table(progress: Progress) -> str:
     import numpy as np
 
     from rsa2c.statistics import iqm
+    from rsa2c.store import without_seed
 
     groups: dict[str, list[float]] = {}
     for index, row in sorted(progress.rows.items()):
-        job = progress.jobs[index]
-        name = job.run_id.replace(f"__s{job.fields['seed']}", "")
-        key = min((key for key in row if key.startswith("mean_")), key=lambda key: float(key[5:]))
-        groups.setdefault(name, []).append(row[key])
+        groups.setdefault(without_seed(progress.jobs[index].run_id), []).append(_mean(row))
     width = max(map(len, groups), default=10)
     lines = [f"{'runs':<{width}}  seeds      mean       std       IQM"]
     for name, values in groups.items():
@@ -167,4 +165,5 @@ def _panel(progress: Progress) -> Any:
 
 
 def _mean(row: dict[str, Any]) -> float:
+    """The mean return at the least noise: a row has them in order."""
     return float(row[next(key for key in row if key.startswith("mean_"))])

@@ -10,7 +10,7 @@ import tyro
 
 from rsa2c.cli.command import Flag, choice, command, parse
 from rsa2c.config import ALGORITHMS, Config, algorithm_name, make_config
-from rsa2c.errors import ConfigError
+from rsa2c.errors import ConfigError, described
 from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
 
 if TYPE_CHECKING:
@@ -137,7 +137,6 @@ def _announce(quiet: bool) -> None:
 
 def _finish(run: Run, report: bool) -> None:
     """Write the report, then say what the run came to; a report that fails costs nothing but itself."""
-    from rsa2c.executors import described
     from rsa2c.report import write_report
 
     path = None

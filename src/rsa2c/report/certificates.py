@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rsa2c.certify import certify
-from rsa2c.perturbations import Region
-
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
 
@@ -19,11 +16,10 @@ STATES = 40
 
 def table(agent: RSA2C) -> list[dict[str, Any]]:
     """Certified deviations at visited states, for each length of the perturbation: median and largest over states."""
-    value = None if agent.config.baseline == "none" else agent.value
-    scale, half = agent.policy_mean.normaliser.std, agent.policy.bounds.half
+    half = agent.policy.bounds.half
     rows = []
     for epsilon in EPSILONS:
-        found = certify(agent.policy, value, agent.background[:STATES], Region(epsilon, "l2", scale))
+        found = agent.certify(agent.background[:STATES], epsilon, units="normalised")
         moved, of_value = found.deviation, found.value_deviation
         rows.append(
             {

@@ -6,7 +6,6 @@ and otherwise of the last evaluation while training.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,8 @@ from numpy.typing import NDArray
 from rsa2c import statistics
 from rsa2c.errors import NotFoundError, RSA2CError
 from rsa2c.files import near
-from rsa2c.store import Run
+from rsa2c.store import Run, without_seed
 
-_SEED = re.compile(r"__s\d+(?=__|$)")
 INTERVAL_REPETITIONS = 500
 
 
@@ -99,7 +97,7 @@ def _row(run: Run, folder: Path) -> _Row:
     return _Row(
         run=run.path.name,
         path=run.path.relative_to(folder).as_posix(),
-        group=_SEED.sub("", run.path.name),
+        group=without_seed(run.path.name),
         environment=document["environment"],
         algorithm=document["algorithm"],
         seed=int(document["config"].get("seed", 0)),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rsa2c.config import Config, make_config
-from rsa2c.evaluate import EvaluationResult, evaluate
+from rsa2c.evaluate import EvaluationResult
 from rsa2c.report.episodes import noise_episodes
-from rsa2c.training import longest_episode
+from rsa2c.running import evaluate_policy
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -81,14 +81,7 @@ def robustness(agent: RSA2C, clean: EvaluationResult) -> list[dict[str, Any]]:
     """Scores under observation noise of growing variance, in raw units; the first is the clean one."""
     rows = [{"variance": 0.0, **score(clean)}]
     for variance in NOISE_VARIANCES:
-        noisy = evaluate(
-            agent,
-            agent.env_id,
-            episodes=noise_episodes(agent),
-            noise_variance=variance,
-            distractors=agent.config.distractors,
-            max_steps=longest_episode(agent),
-        )
+        noisy = evaluate_policy(agent, noise_episodes(agent), variance)
         rows.append({"variance": variance, **score(noisy)})
     return rows
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,14 +13,13 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-from rsa2c.errors import ConfigError, NotFoundError, RSA2CError, did_you_mean
-from rsa2c.executors import Executor, described
+from rsa2c.errors import ConfigError, NotFoundError, RSA2CError, described, did_you_mean
 from rsa2c.files import PathLike, write_atomically
 from rsa2c.reproduce import claims, figures, sizes, tables
 from rsa2c.reproduce.records import Record, read_records, record, write_records
 from rsa2c.reproduce.tables import Selection, Table
 from rsa2c.store import Run, provenance
-from rsa2c.sweep import Grid, Job, Progress, run_sweep
+from rsa2c.sweep import Grid, Job
 
 Preset = Literal["default", "paper", "both"]
 QUICK = {"seeds": 2, "steps": 20_000, "episodes": 5}
@@ -60,17 +59,9 @@ def grids(target: str, seeds: int = 10, preset: Preset = "both", quick: bool = F
     return found
 
 
-def run(
-    found: Mapping[str, list[Job]],
-    runs: PathLike,
-    executor: Executor = "processes",
-    workers: int | None = None,
-    address: str | None = None,
-    show: Callable[[Progress, int | None], None] = lambda progress, ended: None,
-) -> Progress:
-    """Run what is missing of a study; finished runs are reused."""
-    jobs = {job.run_id: job for group in found.values() for job in group}
-    return run_sweep(list(jobs.values()), runs, executor, workers, address, show)
+def jobs_of(found: Mapping[str, list[Job]]) -> list[Job]:
+    """The runs of a study, those that several grids share once."""
+    return list({job.run_id: job for group in found.values() for job in group}.values())
 
 
 def collect(found: Mapping[str, list[Job]], runs: PathLike) -> tuple[list[Record], dict[str, str]]:
@@ -91,15 +82,9 @@ def write(
     target: str, records: Sequence[Record], out: PathLike, found: Mapping[str, list[Job]] | None = None,
     runs: PathLike | None = None, command: str = "",
 ) -> list[Path]:  # fmt: skip
-    """Records, tables and figures of a study under `out`; beeswarms and heatmaps need the run folders too.
-
-    Records that are there already stay, unless there is a new one of the same run.
-    """
+    """Records, tables and figures of a study under `out`; beeswarms and heatmaps need the run folders too."""
     out = Path(out)
-    records = merged(read_records(out) if (out / "runs.csv").exists() else [], records)
-    if not records:
-        raise NotFoundError(f"no run of {target} is finished, so there is nothing to write to {out}.")
-    written = write_records(out, records)
+    records, written = keep(target, records, out)
     study = Selection(records)
     environments = list(dict.fromkeys(item.environment for item in records))
     made = build(study, environments, out)
@@ -118,12 +103,21 @@ def write(
         if rows := sizes.read_rows(environment, out):
             written += figures.size_curves(rows, pictures)
     if found is not None and runs is not None:
-        jobs = [job for group in found.values() for job in group]
+        jobs = jobs_of(found)
         for preset in tables.PRESETS:
             written += figures.explanations(jobs, Path(runs), preset, pictures)
     page = out / "tables.md"
     write_atomically(page, _page(target, records, made, command or _command_of(page)).encode())
     return [page, *written]
+
+
+def keep(target: str, records: Sequence[Record], out: PathLike) -> tuple[list[Record], list[Path]]:
+    """Add records to those in `out`, in place of known ones of the same run; all of them, and the files written."""
+    out = Path(out)
+    whole = merged(read_records(out) if (out / "runs.csv").exists() else [], records)
+    if not whole:
+        raise NotFoundError(f"no run of {target} is finished, so there is nothing to write to {out}.")
+    return whole, write_records(out, whole)
 
 
 def merged(known: Sequence[Record], new: Sequence[Record]) -> list[Record]:
@@ -183,4 +177,5 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table], command
     return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"
 
 
-__all__ = ["Preset", "build", "collect", "grids", "measure_sizes", "merged", "read_records", "run", "studies", "write"]
+__all__ = ["Preset", "build", "collect", "grids", "jobs_of", "keep", "measure_sizes", "merged", "read_records",
+           "studies", "write"]

@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c import cost, network_cost
 from rsa2c.agent import RSA2C
+from rsa2c.baselines import Baseline
+from rsa2c.envs import lqr
 from rsa2c.errors import FileFormatError, NotFoundError
 from rsa2c.files import PathLike, write_atomically
 from rsa2c.store import Run
@@ -89,8 +92,10 @@ class Record:
 
 def record(grid: str, job: Job, run: Run) -> Record:
     """The record of a finished run folder."""
+    from rsa2c.training import load_policy
+
     row, metrics, evaluations = summary(run), run.read_metrics(), run.read_evaluations()
-    returns = run.read_returns()
+    policy = load_policy(run)
     at = np.array([float(item["timesteps"]) for item in metrics])
     seconds = np.array([float(item["seconds"]) for item in metrics])
     steps = evaluations["timesteps"].astype(np.float64)
@@ -106,40 +111,34 @@ def record(grid: str, job: Job, run: Run) -> Record:
         epochs=int(last["epoch"]) if "epoch" in last else len(metrics),
         states=max(int(float(last.get(name, 0))) for name in ("actor_states", "value_states")),
         weight_ratio=float(last.get("weight_ratio", 1.0)),
-        gflop=_gflop(run, job),
-        gap=_final_gap(run, job),
+        gflop=_gflop(policy, row["steps"] / len(metrics)),
+        gap=_final_gap(policy),
         commit=str(row["commit"]),
-        processor=str(run.read_config().get("processor", "")),
+        processor=row["processor"],
         returns={
-            float(noise): (float(values.mean()), float(values.std()))
-            for noise, values in zip(returns["noise_variance"], returns["returns"], strict=True)
+            float(name.removeprefix("mean_")): (mean, row[name.replace("mean_", "std_")])
+            for name, mean in row.items()
+            if name.startswith("mean_")
         },
         curve=Curve(steps, np.interp(steps, at, seconds), evaluations["results"].mean(axis=1), gaps),
         importances=_importances(run),
     )
 
 
-def _gflop(run: Run, job: Job) -> float:
-    """Operations of an epoch at the last dictionary; of a baseline, for each row of its metrics."""
-    from rsa2c import cost, network_cost, training
-
-    policy = training.load_policy(run)
+def _gflop(policy: RSA2C | Baseline, row_steps: float) -> float:
+    """Operations of an epoch at the last dictionary; of a baseline, for the steps of each row of its metrics."""
     if isinstance(policy, RSA2C):
         sizes = len(policy.feature_names), len(policy.action_names), policy.dictionary_size
         return sum(cost.mean_flops(policy.config, *sizes).values()) / 1e9
     spaces = policy.model.observation_space, policy.model.action_space
-    each = network_cost.iteration(job.algorithm, job.environment, *(space.shape[0] for space in spaces))
-    rows = run.read_metrics()
-    return each.flops / each.steps * float(rows[-1]["timesteps"]) / len(rows) / 1e9
+    each = network_cost.iteration(policy.algorithm, policy.env_id, *(space.shape[0] for space in spaces))
+    return each.flops / each.steps * row_steps / 1e9
 
 
-def _final_gap(run: Run, job: Job) -> float:
-    from rsa2c import training
-    from rsa2c.envs import lqr
-
-    if job.environment != lqr.LQRVector.id or job.is_baseline:
-        return float("nan")
-    return lqr.gap(training.load_agent(run).policy_mean)
+def _final_gap(policy: RSA2C | Baseline) -> float:
+    if isinstance(policy, RSA2C) and policy.env_id == lqr.LQRVector.id:
+        return lqr.gap(policy.policy_mean)
+    return float("nan")
 
 
 def _importances(run: Run) -> dict[str, dict[str, float]]:
