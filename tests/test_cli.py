@@ -77,7 +77,7 @@ def test_train_help_shows_the_presets_values(capsys):
 
 def test_train_says_what_came_of_it_and_where_it_is(trained, tmp_path):
     assert f"files        runs/{RUN}" in trained
-    assert "mean return" in trained
+    assert "over 100 episodes" in trained
     assert (tmp_path / "runs" / RUN / "model.safetensors").is_file()
 
 
@@ -89,6 +89,11 @@ def test_flags_change_the_preset_and_nothing_else(capsys, tmp_path):
     config = Run(path).read_config()["config"]
     assert (config["kl"], config["seed"], config["attribution"]) == (0.5, 7, "none")
     assert config["admission_threshold"] == make_config("Pendulum-v1").admission_threshold
+
+
+def test_evaluate_gives_the_score_that_training_printed(trained, capsys):
+    assert main(["evaluate", RUN, "--json"]) == 0
+    assert f"mean return  {json.loads(capsys.readouterr().out)['mean']:.1f} over 100 episodes" in trained
 
 
 def test_resume_then_evaluate(trained, capsys):

@@ -230,6 +230,13 @@ class TestPage:
         assert data["result"]["final"]["mean"] == -7.0 and data["result"]["final"]["episodes"] == 100
         assert [row["variance"] for row in data["result"]["robustness"]] == [0.0, 0.2]
 
+    def test_a_trainings_score_is_taken_over_and_noise_is_added(self, tmp_path):
+        run = trained(tmp_path)
+        run.write_returns(np.zeros(1), np.full((1, 100), -7.0), np.full((1, 100), 200))
+        data = run_document(run)
+        assert data["result"]["final"]["mean"] == -7.0
+        assert [row["variance"] for row in data["result"]["robustness"]] == [0.0, 0.001, 0.01, 0.05]
+
     @pytest.mark.parametrize("module", ["report", "comparison"])
     def test_bundle_imports_nothing(self, module):
         script = bundled(module)

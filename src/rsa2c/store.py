@@ -1,10 +1,10 @@
 """The run folder: everything a training run leaves, atomic and never overwritten.
 
-It holds `config.yaml` (what was asked for, versions, commit), `metrics.csv` (one row an epoch),
-`evaluations.npz` (Stable-Baselines3's layout), `attributions.npz`, `model.safetensors` and
-`state.safetensors` (the last boundary checkpoint). The checkpoint is written last, so the other files hold
-its epochs whole; what they hold beyond it is dropped on resume. `baseline_runs` says how the folders of SAC and PPO
-differ.
+It holds `config.yaml` (what was asked for, versions, commit), `metrics.csv` (one row an epoch), `evaluations.npz`
+(Stable-Baselines3's layout), `attributions.npz`, `returns.npz` (the last evaluation, once trained),
+`model.safetensors` and `state.safetensors` (the last boundary checkpoint). The checkpoint is written last, so the
+other files hold its epochs whole; what they hold beyond it is dropped on resume. `baseline_runs` says how the folders
+of SAC and PPO differ.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class Run:
         return read_npz(self.attributions_path, _ATTRIBUTIONS)
 
     def write_returns(self, noise_variance: np.ndarray, returns: np.ndarray, ep_lengths: np.ndarray) -> None:
-        """Write a sweep's last evaluation: a row a noise variance, a column an episode."""
+        """Write a run's last evaluation: a row a noise variance, a column an episode."""
         write_npz(self.returns_path, dict(zip(_RETURNS, (noise_variance, returns, ep_lengths), strict=True)))
 
     def read_returns(self) -> dict[str, np.ndarray]:
@@ -249,8 +249,8 @@ class Run:
         return read_npz(self.returns_path, _RETURNS)
 
     def rewind(self, epoch: int, timesteps: int) -> None:
-        """Drop metrics, evaluations and attributions beyond a checkpoint, and a sweep's last evaluation: they will be
-        made again."""
+        """Drop metrics, evaluations and attributions beyond a checkpoint, and the last evaluation: they will be made
+        again."""
         self.returns_path.unlink(missing_ok=True)
         try:
             rows = [row for row in self.read_metrics() if int(row["epoch"]) <= epoch]

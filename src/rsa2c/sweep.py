@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from rsa2c.config import ALGORITHMS, Config, make_config
@@ -191,22 +190,8 @@ def run_job(job: Job, out: PathLike) -> dict[str, Any]:
             job.environment, job.algorithm, job.preset, job.total_timesteps, out, track=False, suffix=job.suffix,
             **job.fields,
         )  # fmt: skip
-    judge(job, run)
+    training.judge(run, job.final_episodes, job.final_noise)
     return summary(run)
-
-
-def judge(job: Job, run: Run) -> None:
-    """The run's last evaluation: `returns.npz`, a row for each noise variance, made where it is missing."""
-    from rsa2c.running import evaluate_policy
-    from rsa2c.training import load_policy
-
-    if _is_judged(job, run):
-        return
-    policy = load_policy(run)
-    results = [evaluate_policy(policy, job.final_episodes, variance) for variance in job.final_noise]
-    run.write_returns(
-        np.array(job.final_noise), np.stack([r.returns for r in results]), np.stack([r.lengths for r in results])
-    )
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -314,16 +299,10 @@ def is_done(job: Job, out: PathLike) -> bool:
 
     run = Run(Path(out) / job.run_id)
     try:
-        return run.config_path.exists() and training.is_finished(run, job.total_timesteps) and _is_judged(job, run)
+        trained = run.config_path.exists() and training.is_finished(run, job.total_timesteps)
+        return trained and training.is_judged(run, job.final_episodes, job.final_noise)
     except RSA2CError:
         return False
-
-
-def _is_judged(job: Job, run: Run) -> bool:
-    if not run.returns_path.exists():
-        return False
-    known = run.read_returns()
-    return known["returns"].shape[1] == job.final_episodes and set(job.final_noise) <= set(known["noise_variance"])
 
 
 def _of_baselines(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def _train(options: CommonOptions, told: dict[str, Any]) -> None:
         track=options.track,
         **told,
     )
-    _finish(run, options.report)
+    _finish(run, options.report, options.quiet)
 
 
 @dataclass
@@ -127,7 +127,7 @@ def resume(arguments: list[str]) -> None:
     from rsa2c.training import resume_run
 
     run = resume_run(options.run, options.total_timesteps, display=not options.quiet, track=options.track)
-    _finish(run, options.report)
+    _finish(run, options.report, options.quiet)
 
 
 def _announce(quiet: bool) -> None:
@@ -135,10 +135,14 @@ def _announce(quiet: bool) -> None:
         print("preparing (compiles for some seconds in the first run after an installation)", file=sys.stderr)
 
 
-def _finish(run: Run, report: bool) -> None:
-    """Write the report, then say what the run came to; a report that fails costs nothing but itself."""
+def _finish(run: Run, report: bool, quiet: bool) -> None:
+    """Judge the run, write its report, say what it came to; a report that fails costs nothing but itself."""
     from rsa2c.report import write_report
+    from rsa2c.training import FINAL_EPISODES, judge
 
+    if not quiet:
+        print(f"evaluating over {FINAL_EPISODES} episodes", file=sys.stderr)
+    judge(run)
     path = None
     if report:
         try:
@@ -153,10 +157,11 @@ def _print_summary(run: Run, report: Path | None) -> None:
     from rsa2c.agent import RSA2C
     from rsa2c.training import load_policy
 
-    agent, results = load_policy(run), run.read_evaluations()["results"]
+    agent, judged = load_policy(run), run.read_returns()
+    returns = judged["returns"][judged["noise_variance"] == 0.0][0]
     seconds = float(run.read_metrics()[-1]["seconds"])
     print(f"\n{agent.env_id}, {agent.algorithm}, seed {agent.config.seed}")
-    print(f"  mean return  {results[-1].mean():.1f} over {results.shape[1]} episodes")
+    print(f"  mean return  {returns.mean():.1f} over {len(returns)} episodes")
     print(f"  training     {agent.num_timesteps:,} steps in {seconds:.1f} s")
     if isinstance(agent, RSA2C):
         weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)

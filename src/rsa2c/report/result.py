@@ -67,23 +67,22 @@ def score(result: EvaluationResult) -> dict[str, Any]:
     }
 
 
-def known_scores(run: Run) -> list[dict[str, Any]] | None:
-    """The scores a sweep has left, a row for each noise variance; None where there are none."""
+def known_scores(run: Run) -> list[dict[str, Any]]:
+    """The scores of a run's last evaluation, a row for each noise variance; none where the clean one is missing."""
     if not run.returns_path.exists():
-        return None
+        return []
     done = run.read_returns()
     rows = zip(done["noise_variance"], done["returns"], done["ep_lengths"], strict=True)
     scores = [{"variance": float(v), **score(EvaluationResult(r, n))} for v, r, n in rows]
-    return scores if any(row["variance"] == 0.0 for row in scores) else None
+    return scores if any(row["variance"] == 0.0 for row in scores) else []
 
 
-def robustness(agent: RSA2C, clean: EvaluationResult) -> list[dict[str, Any]]:
-    """Scores under observation noise of growing variance, in raw units; the first is the clean one."""
-    rows = [{"variance": 0.0, **score(clean)}]
-    for variance in NOISE_VARIANCES:
-        noisy = evaluate_policy(agent, noise_episodes(agent), variance)
-        rows.append({"variance": variance, **score(noisy)})
-    return rows
+def robustness(agent: RSA2C) -> list[dict[str, Any]]:
+    """Scores under observation noise of growing variance, in raw units."""
+    return [
+        {"variance": variance, **score(evaluate_policy(agent, noise_episodes(agent), variance))}
+        for variance in NOISE_VARIANCES
+    ]
 
 
 def rerun_command(document: dict[str, Any]) -> str:

@@ -144,7 +144,11 @@ def noise(study: Selection, environment: str) -> Table:
             rows.append(row)
     columns = ["variant", "variance", "standard deviation", "paper", "`paper`, noise at evaluation",
                "`default`, noise at evaluation", "`default`, noise in training too"]  # fmt: skip
-    notes = ["The paper does not say whether its agents were trained under the noise; both are given."]
+    notes = [
+        "The paper does not say whether its agents were trained under the noise; both are given. It calls the levels "
+        "variances; its released code takes them for standard deviations, and there 0.5 is the variance 0.25 here, "
+        "0.1 is 0.01, and the others are below 0.003.",
+    ]
     return Table(f"noise_{slug(environment)}", f"{environment}: observation noise", columns, rows, notes)
 
 
