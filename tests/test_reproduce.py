@@ -137,6 +137,20 @@ def test_a_method_that_never_arrives_is_later_than_one_that_arrives_late():
     assert claims.judge(Selection([*sac, *ours]), claim, "Pendulum-v1", "default").verdict == claims.FAILS
 
 
+def test_memory_and_time_are_judged_by_themselves():
+    memory, time = paper.claim("memory_controlled"), paper.claim("cost_scales_with_dictionary")
+    steps = np.linspace(0.0, 100_000.0, 11)
+
+    def verdicts(states, seconds):
+        curve = Curve(steps, seconds, np.full(11, -140.0), np.full(11, np.nan))
+        names = ("rsa2c-kme", "rsa2c-cme")
+        runs = [made(name, s, -140.0, states=states, curve=curve) for name in names for s in range(5)]
+        return [claims.judge(Selection(runs), claim, "Pendulum-v1", "default").verdict for claim in (memory, time)]
+
+    assert verdicts(150, steps / 1e3) == [claims.HOLDS, claims.HOLDS]
+    assert verdicts(256, steps**2 / 1e8) == [claims.OPEN, claims.FAILS], "full; time grows with the history"
+
+
 def test_balance_over_training_is_compared_with_its_own_beginning():
     claim = paper.claim("cme_balanced_late")
     uneven, even = (dict(zip("abc", shares, strict=True)) for shares in ((0.98, 0.01, 0.01), (0.34, 0.33, 0.33)))

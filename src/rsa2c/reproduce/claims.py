@@ -1,9 +1,10 @@
 """The paper's claims, each with our statistic, its interval and a verdict.
 
-A claim says that its subject is higher or lower than what it is compared with, or similar. An *effect* is written so
-that positive is what the paper says. A claim holds when every comparison it makes was made, each with at least
-`FEWEST_SEEDS` seeds on both sides, and every interval lies on its side; it does not hold when one such interval lies on
-the other side (for "similar": when an effect exceeds the margin with its whole interval); else it cannot be said.
+A claim says that its subject is higher or lower than what it is compared with (or than zero), or similar. An *effect*
+is written so that positive is what the paper says. A claim holds when every comparison it makes was made, each with
+at least `FEWEST_SEEDS` seeds on both sides, and every interval lies on its side; it does not hold when one such
+interval lies on the other side (for "similar": when an effect exceeds the margin with its whole interval); else it
+cannot be said.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rsa2c import paper, statistics
+from rsa2c.config import make_config
 from rsa2c.paper import Claim
 from rsa2c.reproduce.figures import fitted_rate, random_iterate
 from rsa2c.reproduce.records import Record
@@ -29,7 +31,8 @@ MARGIN = 0.1
 """What still counts as similar, as a share of the size of what it is compared with."""
 LARGEST_NOISE = 0.01
 """The largest variance of the paper's main noise tables."""
-ELSEWHERE = {"memory_growth": "see the table of cost against size", "epoch_flops": "see the table of cost against size"}
+SHARES = ("memory_left", "epoch_growth")
+"""Statistics that are shares already: similar within the margin itself."""
 
 Measure = Callable[[Record], float]
 
@@ -62,7 +65,7 @@ class Finding:
         ]
         if self.missing and self.comparisons:
             shown.append(f"not run: {', '.join(self.missing)}")
-        return "; ".join(shown) or ELSEWHERE.get(self.claim.statistic, NOTHING)
+        return "; ".join(shown) or NOTHING
 
 
 def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Finding:
@@ -79,7 +82,7 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
         comparisons = _stages(study, claim, runs)
     elif claim.statistic in MEASURES and claim.against:
         comparisons, margin = _against(study, claim, runs)
-    elif claim.statistic in MEASURES and claim.direction == "similar":
+    elif claim.statistic in MEASURES:
         comparisons, margin = _alone(study, claim, environment, runs)
     else:
         comparisons = []
@@ -110,8 +113,8 @@ def _against(study: Selection, claim: Claim, runs: dict[str, list[Record]]) -> t
 def _alone(
     study: Selection, claim: Claim, environment: str, runs: dict[str, list[Record]]
 ) -> tuple[list[Comparison], float]:
-    """A quantity that the paper calls small or stable by itself, and how large it may be: what the prose says, or a
-    share of the return."""
+    """A quantity that the paper speaks of by itself, and how large it may be where it is called small or stable: what
+    the prose says, or a share of the return."""
     of = _values(claim, runs)
     summarise = SUMMARIES.get(claim.statistic, np.mean)
     found = [
@@ -119,6 +122,8 @@ def _alone(
         for name in claim.subject
         if of[name]
     ]
+    if claim.statistic in SHARES:
+        return found, MARGIN
     said = [
         item.high
         for item in paper.figures()
@@ -226,6 +231,20 @@ def _seconds(item: Record) -> float:
     return float(np.interp(steps, item.curve.steps, item.curve.seconds)) if np.isfinite(steps) else steps
 
 
+def _growth(item: Record) -> float:
+    """By how much a step takes longer in the last quarter of training than in the quarter before."""
+    steps, seconds = item.curve.steps, item.curve.seconds
+    if len(steps) < 5:
+        return float("nan")
+    half, late, end = np.interp(np.array([0.5, 0.75, 1.0]) * steps[-1], steps, seconds)
+    return float((end - late) / (late - half) - 1.0)
+
+
+def _left(item: Record) -> float:
+    capacity = make_config(item.environment, item.preset, item.algorithm).capacity
+    return 1.0 - item.states / capacity if isinstance(capacity, int) else float("nan")
+
+
 def _early(item: Record) -> float:
     steps, means = item.curve.returns
     return float(np.mean(means[: max(1, len(steps) // 5)]))
@@ -276,9 +295,11 @@ MEASURES: dict[str, Measure] = {
     "attribution_sparsity": _sparsity,
     "attribution_change": _change,
     "epoch_time": lambda item: item.epoch_ms,
+    "epoch_growth": _growth,
+    "memory_left": _left,
     "lqr_gap": lambda item: min(item.gap, UNSTABLE),
 }
-"""What is measured of a run; what only a whole study shows (cost against size, the fitted rate) is in other tables."""
+"""What is measured of a run; only a whole study shows the fitted rate."""
 SUMMARIES: dict[str, Callable[..., object]] = {
     "seed_spread": _spread,
     "noise_spread": _spread,
