@@ -22,6 +22,11 @@ lint: $(VENV)/.test-installed
 
 soak: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python benchmarks/kills.py
+	$(BIN)/python benchmarks/messages.py
+	$(BIN)/python benchmarks/fuzz.py --minutes 10
+	$(BIN)/python benchmarks/determinism.py
+	$(BIN)/python benchmarks/soak.py
 
 # Hours: the paper's tables and figures beside ours. Started again, it continues.
 study: $(VENV)/.test-installed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rsa2c.store import cpu, provenance
 
-__all__ = ["RESULTS", "cpu", "header", "write"]
+__all__ = ["RESULTS", "command", "cpu", "header", "write"]
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -24,14 +24,18 @@ def header(*packages: str) -> str:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = "not installed"
-    interpreter, script, *rest = ["python", os.path.relpath(sys.argv[0], RESULTS.parent), *sys.argv[1:]]
     lines = [
-        f"- command: `{shlex.join([interpreter, script, *rest])}`",
+        f"- command: `{command()}`",
         f"- commit: {provenance()['commit'] or 'none'}",
         f"- processor: {cpu()}, {len(os.sched_getaffinity(0))} cores used by the process at most",
         f"- Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def command() -> str:
+    """The command that is running."""
+    return shlex.join(["python", os.path.relpath(sys.argv[0], RESULTS.parent), *sys.argv[1:]])
 
 
 def write(name: str, title: str, body: str, *packages: str) -> Path:

@@ -14,6 +14,7 @@ import math
 import sys
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,12 @@ from rsa2c.baselines import (
     build_baseline,
     settings,
     torch_threads,
+    watched,
 )
+from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, require
 from rsa2c.evaluate import EvaluationResult
-from rsa2c.files import PathLike, read_tensors, write_atomically, write_tensors
+from rsa2c.files import PathLike, read_tensors, remove, write_atomically, write_tensors
 from rsa2c.progress import PLAIN_INTERVAL, clock
 from rsa2c.running import TrainingInterrupted, evaluate_agent, signals_ignored, terminations_interrupt
 from rsa2c.store import Run, make_run_id, provenance
@@ -79,7 +82,7 @@ def resume(run: Run, total: int, *, display: bool, track: bool) -> Run:
         )
     baseline = build_baseline(document["algorithm"], document["environment"], _stored_config(run, document))
     for path in (run.metrics_path, run.evaluations_path, run.returns_path):
-        path.unlink(missing_ok=True)
+        remove(path)
     run.write_config({**document, **provenance(*PACKAGES), "total_timesteps": total})
     _train(run, baseline, total, display, track)
     return run
@@ -102,7 +105,9 @@ def load(run: Run) -> Baseline:
     prefix = "policy."
     state = {key.removeprefix(prefix): torch.from_numpy(x) for key, x in tensors.items() if key.startswith(prefix)}
     try:
-        arguments = {"use_sde": config.arguments.get("use_sde", False), **config.arguments.get("policy_kwargs", {})}
+        architecture = config.arguments.get("policy_kwargs", {})
+        _check_architecture(architecture, {tuple(x.shape) for x in state.values()})
+        arguments = {"use_sde": config.arguments.get("use_sde", False), **architecture}
         model = getattr(sb3, name.upper())("MlpPolicy", env, device="cpu", _init_setup_model=False)
         model.policy = model.policy_class(env.observation_space, env.action_space, lambda _: 0.0, **arguments)
         model.policy.load_state_dict(state)
@@ -122,6 +127,17 @@ def load(run: Run) -> Baseline:
             "Restore them from a copy, or train again."
         ) from error
     return Baseline(name, env_id, config, model, normaliser)
+
+
+def _check_architecture(architecture: dict[str, Any], shapes: set[tuple[int, ...]]) -> None:
+    """Refuse layers that a file has no parameters for, before SB3 takes the memory for them."""
+    if unknown := set(architecture) - {"net_arch", "log_std_init"}:
+        raise ValueError(f"policy_kwargs has {', '.join(map(str, unknown))}, which no run of ours has")
+    layers = architecture.get("net_arch", [])
+    for widths in layers.values() if isinstance(layers, dict) else [layers]:
+        first = {shape[0] for shape in shapes if len(shape) == 2}
+        if not first.issuperset(widths) or not shapes.issuperset((b, a) for a, b in pairwise(widths)):
+            raise ValueError(f"layers of {widths} units are not those of its parameters")
 
 
 def saved_steps(run: Run) -> int:
@@ -158,6 +174,7 @@ def _train(run: Run, baseline: Baseline, total: int, display: bool, track: bool)
         tracker = stack.enter_context(tracker_in(run.path, enabled=track))
         keeper = _Keeper(run, baseline, total, display, tracker)
         stack.enter_context(terminations_interrupt())
+        stack.enter_context(native_limit(baseline.config.step_timeout))
 
         class Between(base):
             def _on_rollout_start(self) -> None:
@@ -167,10 +184,14 @@ def _train(run: Run, baseline: Baseline, total: int, display: bool, track: bool)
                 return True
 
         try:
-            baseline.model.learn(total, callback=Between())
+            with watched(baseline):
+                baseline.model.learn(total, callback=Between())
             keeper.between_rollouts(last=True)
         except KeyboardInterrupt:
             raise TrainingInterrupted(run, "SB3 cannot go on exactly, so the run will begin again") from None
+        except Exception as error:
+            error.add_note(f"SB3 cannot go on exactly. Begin the run again with: rsa2c resume {run.path}")
+            raise
         with signals_ignored():
             run.sync_metrics()
             save(baseline, run)

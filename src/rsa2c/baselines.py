@@ -13,8 +13,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c.envs.checks import check_observations, check_rewards
 from rsa2c.envs.names import episode_limit
 from rsa2c.envs.single import make_single
+from rsa2c.envs.watchdog import watching
 from rsa2c.errors import EnvError, require
 from rsa2c.rl_zoo import BASELINES, PRESET, BaselineConfig, baseline_config, settings
 
@@ -30,6 +32,7 @@ __all__ = [
     "settings",
     "torch_threads",
     "train_baseline",
+    "watched",
 ]
 
 
@@ -124,9 +127,40 @@ def train_baseline(
     those of `make_baseline`."""
     steps = total_timesteps if total_timesteps is not None else settings(name, env_id).total_timesteps
     baseline = make_baseline(name, env_id, seed, **options)
-    with torch_threads(threads):
+    with torch_threads(threads), watched(baseline):
         baseline.model.learn(steps, callback=callback)
     return baseline
+
+
+@contextmanager
+def watched(baseline: Baseline) -> Iterator[None]:
+    """Let what goes wrong in a baseline's environments, while it learns, be an error that names them."""
+    base: Any = require("stable_baselines3.common.vec_env", "baselines").VecEnvWrapper
+    model = baseline.model
+    own = model.get_env()
+    one, shape = own.unwrapped.envs[0], (own.num_envs, *own.observation_space.shape)
+
+    class Watched(base):
+        def reset(self) -> Any:
+            with watch(0):
+                observations = self.venv.reset()
+            check_observations(one, observations, shape, 0)
+            return observations
+
+        def step_wait(self) -> Any:
+            step = model.num_timesteps // self.num_envs + 1
+            with watch(step):
+                observations, rewards, dones, infos = self.venv.step_wait()
+            check_observations(one, observations, shape, step)
+            check_rewards(one, rewards, self.num_envs, step)
+            return observations, rewards, dones, infos
+
+    with watching(baseline.env_id, own.unwrapped, baseline.config.step_timeout) as watch:
+        model.set_env(Watched(own))
+        try:
+            yield
+        finally:
+            model.set_env(own)
 
 
 @contextmanager

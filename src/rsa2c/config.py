@@ -215,6 +215,9 @@ class Config:
     """Epochs between evaluations of a run folder's training."""
     evaluation_episodes: int = 20
     """Fixed-seed episodes of those evaluations."""
+    step_timeout: float | None = 300.0
+    """Seconds that a step or reset of the environments, all side by side, may take before the run is stopped; unset
+    waits for ever."""
     diagnostics: bool = False
     """Record the quantities of the convergence theory each epoch: zeta_a, lambda_F, projection errors, kernel drift."""
     precision: Literal["float32", "float64"] = "float32"
@@ -255,7 +258,7 @@ _POSITIVE = {
     "attribution_background", "attribution_centres", "attribution_samples", "attribution_length_scale",
     "attribution_ridge", "attribution_nodes", "ratio_mix", "ratio_range", "ratio_features", "reproject_ridge",
     "trust_region", "shortest_length_scale", "cme_ridge", "cme_permutations", "epochs_between_evaluations",
-    "evaluation_episodes", "threads",
+    "evaluation_episodes", "step_timeout", "threads",
 }  # fmt: skip
 _UNIT_INTERVAL = {"gamma", "value_lambda", "gae_lambda", "moment_decay"}
 _BELOW_ONE = {"admission_threshold", "admission_threshold_final", "restart_p", "weight_floor"}
@@ -272,6 +275,8 @@ def _hints() -> dict[str, Any]:
 
 def _checked(name: str, value: Any, hint: Any) -> Any:
     """`value` as the annotation `hint` wants it, or an error that says what is allowed."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ConfigError(f"{name} must be a number of 64 bits, got one of {value.bit_length()}.")
     allowed = _alternatives(hint)
     literals = [choice for choice in allowed if isinstance(choice, str)]
     types = [kind for kind in allowed if isinstance(kind, type)]
@@ -322,8 +327,9 @@ def _described(allowed: list[Any]) -> str:
 
 @cache
 def _preset_file(env_id: str) -> dict[str, dict[str, Any]] | None:
-    path = resources.files("rsa2c") / "presets" / f"{env_id.replace('/', '-')}.yaml"
-    return yaml.safe_load(path.read_text("utf-8")) if path.is_file() else None
+    files = {path.name: path for path in (resources.files("rsa2c") / "presets").iterdir()}
+    path = files.get(f"{env_id.replace('/', '-')}.yaml")
+    return None if path is None else yaml.safe_load(path.read_text("utf-8"))
 
 
 def preset_names(env_id: str) -> list[str]:

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from rsa2c.config import Config
 from rsa2c.envs.checks import check_actions, check_count, check_observations, check_rewards
 from rsa2c.envs.names import env_id, episode_limit
 from rsa2c.envs.single import Factory, make_single
+from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, EnvError
 from rsa2c.perturbations import Units, unit_scale
 
@@ -76,6 +78,7 @@ def evaluate(
     units: Units = "raw",
     max_steps: int | None = None,
     attack: Attack | None = None,
+    step_timeout: float | None = Config.step_timeout,
 ) -> EvaluationResult:
     """Returns of `episodes` episodes of a policy.
 
@@ -85,7 +88,7 @@ def evaluate(
     generator draws for all at once). They go in lock step, with one call of `predict` for all. Observation
     noise is in raw units, or with `units="normalised"` in those of the agent's normaliser. `max_steps`
     stops longer episodes. `attack` (`rsa2c.attacks.make_attack`) perturbs what the policy sees, after the
-    noise.
+    noise. A step of all episodes may take `step_timeout` seconds.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
@@ -100,7 +103,8 @@ def evaluate(
         wave = range(start, min(start + _SIDE_BY_SIDE, episodes))
         singles = [make_single(env, noise_variance=variance, distractors=distractors) for _ in wave]
         try:
-            _run(policy, singles, seed, wave, returns, lengths, deterministic, max_steps, attack)
+            with watching(env_id(singles[0]), None, step_timeout, "episode") as watch:
+                _run(policy, singles, seed, wave, returns, lengths, deterministic, max_steps, attack, watch)
         finally:
             for single in singles:
                 single.close()
@@ -117,12 +121,18 @@ def _run(
     deterministic: bool,
     max_steps: int | None,
     attack: Attack | None,
+    watch: Watch,
 ) -> None:
     """One episode in each environment, added to `returns` and `lengths` at the numbers in `wave`."""
     one: Any = singles[0]
     width, action_space = len(singles), one.action_space
-    observations = np.stack([single.reset(seed=seed + i)[0] for single, i in zip(singles, wave, strict=True)])
     shape = (width, one.observation_space.shape[0])
+    starts = []
+    with watch(0):
+        for watch.who, single in zip(wave, singles, strict=True):
+            observation, _ = single.reset(seed=seed + watch.who)
+            starts.append(watch.shaped(observation, shape[1:]))
+    observations = np.stack(starts)
     check_observations(one, observations, shape, 0, wave, "episode")
     patience = _PATIENCE if max_steps is None and episode_limit(one) is None else None
     rngs = [np.random.default_rng([_ATTACK_STREAM, seed + i]) for i in wave]
@@ -139,11 +149,14 @@ def _run(
         check_actions(one, actions, (len(rows), *action_space.shape), step)
         step += 1
         rewards[:] = 0.0
-        for row, action in zip(rows, actions.astype(action_space.dtype, copy=False), strict=True):
-            if running[row]:
-                observations[row], rewards[row], terminated, truncated, _ = singles[row].step(action)
-                lengths[wave[row]] = step
-                running[row] = not (terminated or truncated or step == max_steps)
+        with watch(step):
+            for row, action in zip(rows, actions.astype(action_space.dtype, copy=False), strict=True):
+                if running[row]:
+                    watch.who = wave[row]
+                    observation, rewards[row], terminated, truncated, _ = singles[row].step(action)
+                    observations[row] = watch.shaped(observation, shape[1:])
+                    lengths[watch.who] = step
+                    running[row] = not (terminated or truncated or step == max_steps)
         check_observations(one, observations, shape, step, wave, "episode")
         check_rewards(one, rewards, width, step, wave, "episode")
         returns[wave.start : wave.stop] += rewards

@@ -1,7 +1,8 @@
-"""Files that are whole or absent, and readers that trust nothing: atomic writes, safetensors, NPZ.
+"""Files that are whole or absent, and readers that trust nothing: atomic writes, safetensors, NPZ, YAML.
 
 Nothing is pickled. Whatever is wrong with a file becomes an error that names it and the remedy, and no array
-is allocated before its size has been checked against the file's.
+is allocated before its size has been checked against the file's. Files carry a format version; `UPGRADES` brings
+older ones to ours as they are read.
 """
 
 from __future__ import annotations
@@ -12,22 +13,36 @@ import io
 import json
 import math
 import os
+import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import safetensors
 import safetensors.numpy
+import yaml
 
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, RSA2CError
 
+PathLike = str | os.PathLike[str]
+Tensors = dict[str, np.ndarray]
+Metadata = dict[str, Any]
+Upgrade = TypeVar("Upgrade", bound=Callable[..., Any])
+
 FORMAT = "rsa2c"
 VERSION = 1
+"""Version of the format of models, checkpoints and `config.yaml`."""
+UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {}
+"""What makes tensors and metadata of version n those of version n + 1, where they differ."""
+LARGEST_YAML, MOST_NODES, DEEPEST_YAML = 2**18, 10_000, 50
+"""Bytes of a YAML file, values in it with every alias written out, and how deep they nest; ours: 4 kB, 300, 4."""
 _METADATA_KEY = "rsa2c"
-
-PathLike = str | os.PathLike[str]
+_NPY_HEADER = re.compile(
+    rb"\{'descr': '([<>|](?:[biuf]\d{1,2}|U\d{1,4}))', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:\d{1,19}, ?)*(?:\d{1,19})?)\), \} *\n"
+)
 
 
 class StorageError(RSA2CError, OSError):
@@ -60,6 +75,16 @@ def write_atomically(path: PathLike, content: bytes) -> None:
         raise StorageError(
             f"{path} could not be written: {error.strerror or error}. "
             "Free some space, or choose a folder you may write to."
+        ) from error
+
+
+def remove(path: Path) -> None:
+    """Delete a file, if it is there."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{path} could not be deleted: {error.strerror or error}. Delete it, or choose a folder you may write to."
         ) from error
 
 
@@ -113,8 +138,8 @@ def tensor_bytes(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any])
     return safetensors.numpy.save(contiguous, {_METADATA_KEY: text})
 
 
-def read_tensors(path: PathLike, kind: str | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Tensors and metadata of a file `write_tensors` wrote, of the given kind (or of any)."""
+def read_tensors(path: PathLike, kind: str | None = None) -> tuple[Tensors, Metadata]:
+    """Tensors and metadata of a file `write_tensors` wrote, of the given kind (or of any), as of our version."""
     content = read_bytes(path)
 
     def refusal(what: str, remedy: str = "Restore it from a copy, or train again") -> FileFormatError:
@@ -123,7 +148,7 @@ def read_tensors(path: PathLike, kind: str | None = None) -> tuple[dict[str, np.
     try:
         # safetensors checks every offset, shape and size against the length of `content` first.
         tensors = {name: np.array(array) for name, array in safetensors.numpy.load(content).items()}
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")].decode())
     except safetensors.SafetensorError as error:
         raise refusal(f"it is truncated, damaged or no safetensors file ({error})") from error
     except (KeyError, ValueError, TypeError, MemoryError, OverflowError, RecursionError) as error:
@@ -132,24 +157,57 @@ def read_tensors(path: PathLike, kind: str | None = None) -> tuple[dict[str, np.
     if text is None:
         raise refusal("it carries no rsa2c metadata", "Give a safetensors file that rsa2c wrote")
     try:
-        metadata = json.loads(text, parse_constant=_refuse_constant)
+        metadata = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise refusal(f"its metadata is not JSON ({error})") from error
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise refusal("its metadata names another format", "Give a safetensors file that rsa2c wrote")
-    version = metadata.get("version")
+    if kind is not None and metadata.get("kind") != kind:
+        raise refusal(f"it is of kind {metadata.get('kind')!r}", f"Give a file of kind {kind!r}")
+    steps = pending(metadata.get("version"), UPGRADES, refusal)
+    try:
+        for upgrade in steps:
+            tensors, metadata = upgrade(tensors, metadata)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise refusal(f"it cannot be brought to version {VERSION} ({type(error).__name__}: {error})") from error
+    return tensors, {**metadata, "version": VERSION}
+
+
+def pending(version: Any, upgrades: Mapping[int, Upgrade], refusal: Callable[..., FileFormatError]) -> list[Upgrade]:
+    """The upgrades that a file of some version needs, in order; a version that is none, or newer than ours, is
+    refused."""
     if type(version) is not int or version < 1:
         raise refusal(f"its format version is {version!r}")
     if version > VERSION:
         what = f"its format version is {version}, this rsa2c reads versions up to {VERSION}"
         raise refusal(what, "Upgrade with: pip install -U rsa2c")
-    if kind is not None and metadata.get("kind") != kind:
-        raise refusal(f"it is of kind {metadata.get('kind')!r}", f"Give a file of kind {kind!r}")
-    return tensors, metadata
+    return [upgrades[number] for number in range(version, VERSION) if number in upgrades]
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not allowed")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > 19:
+        raise ValueError(f"the number {text[:20]}... is too large")
+    return int(text)
+
+
+def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, str], **sizes: int) -> None:
+    """Refuse arrays that do not fit together: "n d" names an array's axes, and axes of one name have one size."""
+    known = {"1": 1, **sizes}
+    for name, axes in shapes.items():
+        shape, names = arrays[name].shape, axes.split()
+        if len(shape) != len(names) or any(known.setdefault(a, n) != n for a, n in zip(names, shape, strict=True)):
+            wanted = ", ".join(str(known.get(axis, axis)) for axis in names)
+            raise ValueError(f"{name} must have the shape ({wanted}) to go with the others, got {shape}")
 
 
 def write_npz(path: PathLike, arrays: Mapping[str, np.ndarray]) -> None:
@@ -159,32 +217,91 @@ def write_npz(path: PathLike, arrays: Mapping[str, np.ndarray]) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def read_npz(path: PathLike, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """The named arrays of an NPZ file that `write_npz` wrote, and the optional ones that are there."""
+def read_npz(
+    path: PathLike, shapes: Mapping[str, str], optional: Mapping[str, str] | None = None, text: str | None = None
+) -> dict[str, np.ndarray]:
+    """The arrays of an NPZ file that `write_npz` wrote, named and shaped as `shapes` says (see `check_shapes`), and
+    the optional ones that are there. All are numbers but the one called `text`, which has strings."""
     content = read_bytes(path)
     arrays: dict[str, np.ndarray] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            there = archive.namelist()
-            for name in [*names, *(name for name in optional if f"{name}.npy" in there)]:
+            there = {name.removesuffix(".npy") for name in archive.namelist()}
+            wanted = {**shapes, **{name: axes for name, axes in (optional or {}).items() if name in there}}
+            for name in wanted:
                 member = archive.getinfo(f"{name}.npy")
                 if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(content):
                     raise ValueError(f"{name} is compressed, or larger than the file")
                 arrays[name] = _array(archive.read(member))
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, RuntimeError) as error:
+                if (arrays[name].dtype.kind == "U") != (name == text):
+                    raise ValueError(f"{name} has entries of type {arrays[name].dtype}")
+        check_shapes(arrays, wanted)
+    except (zipfile.BadZipFile, LookupError, TypeError, ValueError, EOFError, OSError, RuntimeError) as error:
         raise FileFormatError(f"{path} is damaged or not ours: {error}. Restore it from a copy.") from error
     return arrays
 
 
 def _array(content: bytes) -> np.ndarray:
-    """An array in NPY format; pickled objects, and headers that promise more than there is, are refused."""
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in read_header:
-        raise ValueError(f"NPY version {version} is not used here")
-    shape, _, dtype = read_header[version](stream)
-    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+    """An array in NPY format 1.0, exactly as NumPy writes one; a header that promises more than there is is refused."""
+    header = _NPY_HEADER.match(content, 10)
+    if content[:8] != b"\x93NUMPY\x01\x00" or header is None:
+        raise ValueError("an array's header is damaged, or of a kind that is not used here")
+    dtype = np.dtype(header[1].decode())
+    shape = tuple(map(int, header[3].replace(b",", b" ").split()))
+    size = len(content) - header.end()
+    if int.from_bytes(content[8:10], "little") != header.end() - 10 or math.prod(shape) * dtype.itemsize != size:
         raise ValueError("an array's header does not match its data")
-    stream.seek(0)
-    return np.lib.format.read_array(stream, allow_pickle=False)
+    flat = np.frombuffer(content, dtype, offset=header.end()) if size else np.empty(0, dtype)
+    return flat.reshape(shape, order="F" if header[2] == b"True" else "C").copy()
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Text, numbers of at most 64 bits, lists and mappings, nested a few times."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.depth += 1
+        if self.depth > DEEPEST_YAML:
+            raise yaml.composer.ComposerError(None, None, f"values are nested more than {DEEPEST_YAML} times", None)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        number = super().construct_yaml_int(node) if len(node.value) <= 80 else 2**63
+        if number.bit_length() > 63:
+            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark)
+        return number
+
+
+_PlainLoader.add_constructor("tag:yaml.org,2002:int", _PlainLoader.construct_yaml_int)
+
+
+def read_yaml(path: PathLike, remedy: str = "Restore it from a copy") -> Any:
+    """The document of a YAML file: plain values only, not many even where they are repeated by aliases."""
+    content = read_bytes(path)
+    try:
+        if len(content) > LARGEST_YAML:
+            raise ValueError(f"it has {len(content):,} bytes, {LARGEST_YAML:,} are the most")
+        loader = _PlainLoader(content)
+        try:
+            node = loader.get_single_node()
+            if _written_out(node, {}) > MOST_NODES:
+                raise ValueError(f"it has more than {MOST_NODES:,} values, aliases written out")
+            return None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise FileFormatError(f"{path} is not YAML that rsa2c reads ({error}). {remedy}.") from error
+
+
+def _written_out(node: yaml.Node | None, known: dict[int, float]) -> float:
+    """Values under a node with every alias counted as what it stands for; infinite where one holds itself."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        children = [child for pair in node.value for child in (pair if isinstance(pair, tuple) else (pair,))]
+        known[id(node)] = 1 + sum(_written_out(child, known) for child in children)
+    return known[id(node)]

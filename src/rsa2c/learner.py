@@ -32,7 +32,7 @@ from rsa2c.errors import DataError, EnvError
 from rsa2c.kernels import kernel_from_name
 from rsa2c.linalg import second_moment
 from rsa2c.rkhs import Normaliser, RKHSFunction
-from rsa2c.rollout import Batch, advantages, collect, discounted_returns
+from rsa2c.rollout import Batch, advantages, collect, discounted_returns, start_states
 
 COLLECT, ADMIT, ATTRIBUTE, WARMUP = range(4)
 """Random streams of an epoch."""
@@ -133,7 +133,8 @@ class Learner:
         act = self.policy.sampler(rng, self._dtype)
         seed = int(rng.integers(2**31 - 2**16))
         normaliser, steps = self.policy.mean.normaliser, self.sizes.horizon
-        return collect(self.env, act, normaliser, steps, seed, rng, config.restart_p, self._dtype)
+        timeout = config.step_timeout
+        return collect(self.env, act, normaliser, steps, seed, rng, config.restart_p, self._dtype, timeout)
 
     def _grow_dictionaries(self, batch: Batch) -> None:
         """Admit what the batch shows that the dictionaries cannot express; at capacity, replace."""
@@ -341,13 +342,13 @@ class Learner:
 
         steps = -(-self.config.warmup_episodes * (limit or self.sizes.horizon) // self.sizes.n_envs)
         seed = int(rng.integers(2**31 - 2**16))
-        raw = collect(self.env, untrained, Normaliser(np.zeros(d), np.ones(d), np.inf), steps, seed, rng).points
+        timeout = self.config.step_timeout
+        identity = Normaliser(np.zeros(d), np.ones(d), np.inf)
+        raw = collect(self.env, untrained, identity, steps, seed, rng, step_timeout=timeout).points
         self.num_timesteps = steps * self.sizes.n_envs
         observations = raw
         if self.config.normaliser == "starts":
-            resets = -(-1000 // self.sizes.n_envs)
-            n = self.sizes.n_envs  # environment j of a reset takes the seed after environment j - 1's
-            observations = np.vstack([self.env.reset(seed=seed + 1 + i * n)[0] for i in range(resets)])
+            observations = start_states(self.env, 1000, seed + 1, timeout)
         normaliser = Normaliser.fitted(observations, self.config.observation_clip, self.config.smallest_std)
         x = normaliser(_thinned(raw, self.config.admission_candidates, rng))
         self.config = schedules.settle_length_scale(self.config, x)

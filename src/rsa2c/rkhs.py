@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from rsa2c.dictionary import Dictionary, removed
 from rsa2c.errors import DataError
 from rsa2c.kernels import ProductKernel
-from rsa2c.linalg import second_moment, solve_positive
+from rsa2c.linalg import ROUNDING, second_moment, solve_positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,11 @@ class Normaliser:
 
     @classmethod
     def fitted(cls, observations: NDArray, clip: float = 10.0, smallest_std: float = 1e-3) -> Normaliser:
-        """Mean and standard deviation of raw observations (N, d); a feature that hardly varies keeps its scale."""
-        std = observations.std(axis=0, dtype=np.float64)
-        return cls(observations.mean(axis=0, dtype=np.float64), np.where(std < smallest_std, 1.0, std), clip)
+        """Mean and standard deviation of raw observations (N, d); a feature that hardly varies, or by no more than the
+        rounding of its mean, keeps its scale."""
+        mean, std = observations.mean(axis=0, dtype=np.float64), observations.std(axis=0, dtype=np.float64)
+        least = np.maximum(smallest_std, ROUNDING * np.finfo(np.float64).eps * np.abs(mean))
+        return cls(mean, np.where(std < least, 1.0, std), clip)
 
     def __call__(self, observations: NDArray) -> NDArray[np.float64]:
         return np.clip((observations - self.mean) / self.std, -self.clip, self.clip)

@@ -99,6 +99,8 @@ class BaselineFields:
     """Number of pure-noise features appended to the observation."""
     evaluation_episodes: int = 20
     """Fixed-seed episodes of each evaluation of a run folder's training."""
+    step_timeout: float | None = Config.step_timeout
+    """Seconds that a step of the environments may take before the run is stopped; unset waits for ever."""
     threads: int = 1
     """Threads of torch; equal threads and seed give equal bytes."""
 

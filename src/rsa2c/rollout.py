@@ -11,9 +11,11 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import DTypeLike, NDArray
 
+from rsa2c.config import Config
 from rsa2c.envs.checks import check_actions, check_count, check_observations, check_rewards
 from rsa2c.envs.names import env_id
 from rsa2c.envs.vectorised import PARTIAL_RESET
+from rsa2c.envs.watchdog import watching
 from rsa2c.errors import ConfigError, DataError, EnvError
 
 Act = Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
@@ -70,13 +72,14 @@ def collect(
     rng: np.random.Generator,
     restart_p: float = 0.0,
     dtype: DTypeLike = np.float64,
+    step_timeout: float | None = Config.step_timeout,
 ) -> Batch:
     """Run `steps` steps in every environment, afresh from `reset(seed=seed)`.
 
     `act` maps normalised observations (n, d) to the policy's mean (n, m), the latent drawn (n, m) and the
     action (n, m) in the environment's units. With probability `restart_p` a step the episode is cut there
     and its environment starts anew. Steps on which an environment only resets itself are left out, so N <=
-    steps * n.
+    steps * n. A step or reset of the environments may take `step_timeout` seconds.
     """
     check_count("steps", steps)
     mode = autoreset_mode(env)
@@ -92,46 +95,64 @@ def collect(
     valid = np.ones((steps, n), dtype=bool)
     replaced: list[tuple[int, NDArray[np.int64], NDArray[Any]]] = []  # final observations not in `seen`
 
-    observations, _ = env.reset(seed=int(seed))
-    check_observations(env, observations, (n, d), 0)
-    for t in range(steps):
-        x = seen[t]
-        x[...] = normaliser(observations)
-        mean, latent, action = act(x)
-        check_actions(env, action, (n, m), t)
-        means[t], latents[t] = mean, latent
-        observations, reward, over, out_of_time, infos = env.step(
-            action.astype(action_space.dtype, copy=False)
-        )
-        check_observations(env, observations, (n, d), t + 1)
-        check_rewards(env, reward, n, t + 1)
-        rewards[t], terminated[t], truncated[t] = reward, over, out_of_time
+    with watching(env_id(env), env.unwrapped, step_timeout) as watch:
+        with watch(0):
+            observations, _ = env.reset(seed=int(seed))
+        check_observations(env, observations, (n, d), 0)
+        for t in range(steps):
+            x = seen[t]
+            x[...] = normaliser(observations)
+            mean, latent, action = act(x)
+            check_actions(env, action, (n, m), t)
+            means[t], latents[t] = mean, latent
+            action = action.astype(action_space.dtype, copy=False)
+            with watch(t + 1):
+                observations, reward, over, out_of_time, infos = env.step(action)
+            check_observations(env, observations, (n, d), t + 1)
+            check_rewards(env, reward, n, t + 1)
+            rewards[t], terminated[t], truncated[t] = reward, over, out_of_time
 
-        ended = terminated[t] | truncated[t]
-        if t + 1 < steps:
-            fresh = np.zeros(n, dtype=bool)
-            if mode is AutoresetMode.NEXT_STEP:
-                valid[t + 1] = ~ended
-            elif mode is AutoresetMode.DISABLED:
-                fresh |= ended
-            if restart_p > 0.0:
-                cut[t] = (rng.random(n) < restart_p) & valid[t] & ~ended
-                fresh |= cut[t]
-            if fresh.any():
-                who = np.flatnonzero(fresh)
-                replaced.append((t, who, observations[who]))
-                starts, _ = env.reset(options={"reset_mask": fresh})
-                check_observations(env, starts[who], (len(who), d), t + 1, who)
-                observations = np.where(fresh[:, None], starts, observations)
-        if mode is AutoresetMode.SAME_STEP and ended.any():
-            who = np.flatnonzero(ended)
-            finals = _final_observations(env, infos, who)
-            check_observations(env, finals, (len(who), d), t + 1, who)
-            replaced.append((t, who, finals))
+            ended = terminated[t] | truncated[t]
+            if t + 1 < steps:
+                fresh = np.zeros(n, dtype=bool)
+                if mode is AutoresetMode.NEXT_STEP:
+                    valid[t + 1] = ~ended
+                elif mode is AutoresetMode.DISABLED:
+                    fresh |= ended
+                if restart_p > 0.0:
+                    cut[t] = (rng.random(n) < restart_p) & valid[t] & ~ended
+                    fresh |= cut[t]
+                if fresh.any():
+                    who = np.flatnonzero(fresh)
+                    replaced.append((t, who, observations[who]))
+                    with watch(t + 1):
+                        starts, _ = env.reset(options={"reset_mask": fresh})
+                    check_observations(env, starts[who], (len(who), d), t + 1, who)
+                    observations = np.where(fresh[:, None], starts, observations)
+            if mode is AutoresetMode.SAME_STEP and ended.any():
+                who = np.flatnonzero(ended)
+                finals = _final_observations(env, infos, who)
+                check_observations(env, finals, (len(who), d), t + 1, who)
+                replaced.append((t, who, finals))
 
     seen[steps] = normaliser(observations)
     cut[-1] = ~(terminated[-1] | truncated[-1])
     return _assemble(seen, replaced, normaliser, latents, means, rewards, terminated, truncated, cut, valid)
+
+
+def start_states(
+    env: VectorEnv[Any, Any, Any], count: int, seed: int, step_timeout: float | None = Config.step_timeout
+) -> NDArray[Any]:
+    """At least `count` first observations, from seeds that follow on `seed`."""
+    n, (d,) = env.num_envs, env.single_observation_space.shape or ()
+    starts = []
+    with watching(env_id(env), env.unwrapped, step_timeout) as watch:
+        for first in range(0, count, n):
+            with watch(0):
+                observations, _ = env.reset(seed=seed + first)
+            check_observations(env, observations, (n, d), 0)
+            starts.append(observations)
+    return np.vstack(starts)
 
 
 def _assemble(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,6 +12,7 @@ from rsa2c.agent import RSA2C
 from rsa2c.baselines import Baseline
 from rsa2c.envs import lqr
 from rsa2c.evaluate import EvaluationResult, evaluate
+from rsa2c.signals import handlers
 from rsa2c.store import Run
 
 EVALUATION_SEED = 10_000
@@ -47,6 +47,7 @@ def evaluate_policy(
         distractors=agent.config.distractors,
         seed=seed,
         max_steps=longest_episode(agent),
+        step_timeout=agent.config.step_timeout,
         **options,
     )
 
@@ -76,25 +77,12 @@ def terminations_interrupt() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    with _handlers(interrupt, signal.SIGTERM, signal.SIGHUP):
+    with handlers(interrupt, signal.SIGTERM, signal.SIGHUP):
         yield
 
 
 @contextmanager
 def signals_ignored() -> Iterator[None]:
     """Nothing but SIGKILL disturbs what is written meanwhile."""
-    with _handlers(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    with handlers(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield
-
-
-@contextmanager
-def _handlers(handler: Any, *numbers: int) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = [signal.signal(number, handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, old in zip(numbers, before, strict=True):
-            signal.signal(number, old)

@@ -18,15 +18,31 @@ from rsa2c.attribution.guidance import Importances
 from rsa2c.config import Config
 from rsa2c.dictionary import Dictionary
 from rsa2c.errors import FileFormatError, RSA2CError
-from rsa2c.files import read_tensors, write_tensors
+from rsa2c.files import check_shapes, read_tensors, write_tensors
 from rsa2c.kernels import kernel_from_name
 from rsa2c.rkhs import Normaliser, RKHSFunction
+from rsa2c.schedules import Sizes
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
     from rsa2c.envs import EnvLike
 
 Tensors = dict[str, NDArray[Any]]
+
+SHAPES = {
+    **{f"actor/{name}": axes for name, axes in (("centres", "q d"), ("errors", "q"), ("coefficients", "q m"))},
+    **{f"value/{name}": axes for name, axes in (("centres", "p d"), ("errors", "p"), ("coefficients", "p 1"))},
+    **dict.fromkeys(("actor/weights", "value/weights", "normaliser/mean", "normaliser/std"), "d"),
+    **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
+    "advantage/coefficients": "q m",
+    "value/offset": "1",
+    "background": "b d",
+    "importances/moments": "s d",
+    "importances/null": "s",
+}
+"""A model's tensors and the names of their axes: d features, m actions."""
+LOG = {"attributions/epoch": "n", "attributions/phi": "n d", "attributions/weights": "n d"}
+"""What a checkpoint has beside them and its history."""
 
 
 def save(agent: RSA2C, path: str | PathLike[str], checkpoint: bool = False) -> None:
@@ -99,50 +115,60 @@ def pack(agent: RSA2C, checkpoint: bool) -> tuple[Tensors, dict[str, Any]]:
 
 def unpack(agent: RSA2C, tensors: Tensors, metadata: dict[str, Any], env: EnvLike | None) -> None:
     """Fill an agent made by `RSA2C.__new__` from what `pack` gave."""
-    config = Config().updated(**metadata["config"])
-    agent.config = config
+    agent.feature_names, agent.action_names = _names(metadata, "feature_names"), _names(metadata, "action_names")
+    checkpoint = metadata["kind"] == "state"
+    shapes = {**SHAPES, **LOG} if checkpoint else SHAPES
+    _check(tensors, shapes, len(agent.feature_names), len(agent.action_names))
+    agent.config = config = Config().updated(**metadata["config"])
+    Sizes.of(config)  # a trained agent has no "auto" left
     agent.env_id, agent.preset = str(metadata["env_id"]), str(metadata["preset"])
     agent.env_source = env if env is not None else (agent.env_id if metadata["env_is_id"] else None)
-    agent.feature_names = tuple(metadata["feature_names"])
-    agent.action_names = tuple(metadata["action_names"])
-    agent.episode_limit = metadata["episode_limit"]
-    agent.epoch, agent.num_timesteps = int(metadata["epoch"]), int(metadata["num_timesteps"])
-    normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], float(metadata["clip"]))
+    limit = metadata["episode_limit"]
+    agent.episode_limit = None if limit is None else _count(limit, "episode_limit")
+    agent.epoch, agent.num_timesteps = (_count(metadata[name], name) for name in ("epoch", "num_timesteps"))
+    clip, sigma = float(metadata["clip"]), float(metadata["sigma"])
+    normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], clip)
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
+    if not (min(clip, sigma) > 0 and np.all(normaliser.std > 0) and np.all(bounds.low <= bounds.high)):
+        raise ValueError("clip, sigma or normaliser/std is not positive, or bounds/low exceeds bounds/high")
 
     def function(name: str, outputs: tuple[str, ...]) -> RKHSFunction:
         kernel = kernel_from_name(config.kernel, float(config.length_scale), tensors[f"{name}/weights"])
-        centres, errors = tensors[f"{name}/centres"], tensors[f"{name}/errors"]
-        if centres.shape != (len(errors), kernel.dimension):
-            raise ValueError(f"{name}/centres has the shape {centres.shape}")
-        return RKHSFunction(Dictionary(kernel, centres, errors), tensors[f"{name}/coefficients"], normaliser, outputs)
+        dictionary = Dictionary(kernel, tensors[f"{name}/centres"], tensors[f"{name}/errors"])
+        return RKHSFunction(dictionary, tensors[f"{name}/coefficients"], normaliser, outputs)
 
-    d, m = len(agent.feature_names), len(agent.action_names)
-    for name, shape in (("normaliser/mean", (d,)), ("normaliser/std", (d,)), ("bounds/low", (m,)),
-                        ("bounds/high", (m,)), ("actor/weights", (d,)), ("value/weights", (d,)),
-                        ("value/offset", (1,))):  # fmt: skip
-        if tensors[name].shape != shape:
-            raise ValueError(f"{name} must have the shape {shape}, got {tensors[name].shape}")
-    for name, array in tensors.items():
-        if not name.startswith(("bounds/", "history")) and not np.all(np.isfinite(array)):
-            raise ValueError(f"{name} is not finite")
-    agent.policy = GaussianPolicy(function("actor", agent.action_names), float(metadata["sigma"]), bounds)
+    agent.policy = GaussianPolicy(function("actor", agent.action_names), sigma, bounds)
     agent._value = replace(function("value", ("value",)), offset=tensors["value/offset"])
     agent._advantage = tensors["advantage/coefficients"]
-    if agent._advantage.shape != agent.policy.mean.coefficients.shape:
-        raise ValueError(f"advantage/coefficients has the shape {agent._advantage.shape}")
     agent.background = tensors["background"]
-    agent.importances = Importances(
-        tensors["importances/moments"], tensors["importances/null"], int(metadata["importance_updates"])
-    )
-    columns = metadata.get("history", [])
-    agent.history = [dict(zip(columns, map(float, row), strict=True)) for row in tensors.get("history", ())]
-    agent.attribution_log = [
-        (int(epoch), phi, weights)
-        for epoch, phi, weights in zip(
-            tensors.get("attributions/epoch", ()),
-            tensors.get("attributions/phi", ()),
-            tensors.get("attributions/weights", ()),
-            strict=True,
-        )
-    ]
+    updates = _count(metadata["importance_updates"], "importance_updates")
+    agent.importances = Importances(tensors["importances/moments"], tensors["importances/null"], updates)
+    columns = _names(metadata, "history") if checkpoint else ()
+    rows = tensors["history"] if checkpoint else ()
+    agent.history = [dict(zip(columns, map(float, row), strict=True)) for row in rows]
+    log = (tensors[name] for name in LOG) if checkpoint else ((), (), ())
+    agent.attribution_log = [(int(epoch), phi, weights) for epoch, phi, weights in zip(*log, strict=True)]
+
+
+def _check(tensors: Tensors, shapes: dict[str, str], d: int, m: int) -> None:
+    check_shapes(tensors, shapes, d=d, m=m)
+    for name in shapes:
+        array = tensors[name]
+        if array.dtype != (np.int64 if name == "attributions/epoch" else np.float64):
+            raise ValueError(f"{name} has entries of type {array.dtype}")
+        # Actions may have no bounds.
+        if np.any(np.isnan(array) if name.startswith("bounds/") else ~np.isfinite(array)):
+            raise ValueError(f"{name} is not finite")
+
+
+def _names(metadata: dict[str, Any], key: str) -> tuple[str, ...]:
+    names = metadata[key]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{key} is no list of names")
+    return tuple(names)
+
+
+def _count(value: Any, name: str) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name} must be a whole number that is not negative, got {value!r}")
+    return value

@@ -13,11 +13,12 @@ import contextlib
 import csv
 import difflib
 import io
+import math
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import metadata as package_metadata
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
+from rsa2c import files
 from rsa2c.config import Config
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, RunExistsError
 from rsa2c.files import (
@@ -34,9 +36,12 @@ from rsa2c.files import (
     PathLike,
     StorageError,
     near,
+    pending,
     read_bytes,
     read_npz,
     read_tensors,
+    read_yaml,
+    remove,
     write_atomically,
     write_npz,
     write_tensors,
@@ -47,11 +52,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "StorageError", "find_runs", "make_run_id", "provenance", "read_tensors", "write_tensors"]
 
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]*")
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""What makes a `config.yaml` of format version n one of version n + 1, where they differ (`files.UPGRADES`)."""
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,199}")
 _SEED = re.compile(r"__s\d+(?=__|$)")
-_EVALUATIONS = ("timesteps", "results", "ep_lengths")
-_ATTRIBUTIONS = ("epoch", "feature_names", "phi", "weights")
-_RETURNS = ("noise_variance", "returns", "ep_lengths")
+_EVALUATIONS = {"timesteps": "n", "results": "n episodes", "ep_lengths": "n episodes"}
+_ATTRIBUTIONS = {"epoch": "n", "feature_names": "d", "phi": "n d", "weights": "n d"}
+_NUMBERS = ("epoch", "timesteps", "seconds")
+_RETURNS = {"noise_variance": "n", "returns": "n episodes", "ep_lengths": "n episodes"}
 
 
 def make_run_id(env_id: str, algorithm: str, preset: str, config: Config | BaselineConfig) -> str:
@@ -112,10 +120,17 @@ class Run:
         """The folder a new run would take; refused where a run is there, or where the id is no plain name."""
         if not _RUN_ID.fullmatch(run_id) or ".." in run_id:
             raise DataError(
-                f"run id {run_id!r} is refused: only letters, digits and ._+=- are allowed, and no '..'."
+                f"run id {run_id!r} is refused: only letters, digits and ._+=- are allowed, at most 200, and no '..'."
             )
         run = cls(Path(out) / run_id)
-        if run.config_path.exists():
+        try:
+            exists = run.config_path.exists()
+        except OSError as error:
+            raise StorageError(
+                f"run folder {run.path} cannot be looked into: {error.strerror or error}. "
+                "Choose another place with: --out FOLDER"
+            ) from error
+        if exists:
             raise RunExistsError(
                 f"run {run.path} exists already and is never overwritten.\n"
                 f"Continue it with:        rsa2c resume {run.path}\n"
@@ -127,10 +142,11 @@ class Run:
     def open(cls, path: PathLike) -> Run:
         """An existing run, by its folder or by its id under `runs`."""
         for folder in (Path(path), Path("runs") / path):
-            if (folder / "config.yaml").is_file():
-                return cls(folder)
+            with contextlib.suppress(OSError):  # a name that is too long is no file's
+                if (folder / "config.yaml").is_file():
+                    return cls(folder)
         path = Path(path)
-        what = "has no config.yaml, so it is no run folder." if path.is_dir() else "does not exist."
+        what = "has no config.yaml, so it is no run folder." if os.path.isdir(path) else "does not exist."
         runs = {run.path.name: str(run.path) for run in find_runs("runs")}
         close = [runs[name] for name in difflib.get_close_matches(path.name, runs, n=3, cutoff=0.6)]
         hint = f" Did you mean {' or '.join(close)}?" if close else near(path)
@@ -155,29 +171,43 @@ class Run:
             except OSError as error:
                 raise StorageError(f"run {self.path} cannot be locked: {error.strerror or error}.") from error
             for leftover in self.path.glob(".*.tmp"):
-                leftover.unlink(missing_ok=True)
+                remove(leftover)
             yield self
         finally:
             os.close(descriptor)
 
     def write_config(self, document: Mapping[str, Any]) -> None:
-        """Write `config.yaml`, keys in the order given."""
-        text = yaml.safe_dump(dict(document), sort_keys=False, width=100, allow_unicode=True)
+        """Write `config.yaml`: our format version, then the keys in the order given."""
+        document = {"format": files.VERSION, **document}
+        text = yaml.safe_dump(document, sort_keys=False, width=100, allow_unicode=True)
         write_atomically(self.config_path, text.encode())
 
     def read_config(self) -> dict[str, Any]:
-        """The document of `config.yaml`; under `config` it has every field of `Config` (or `BaselineConfig`)."""
+        """The document of `config.yaml`; under `config` it has every field of `Config` (or `BaselineConfig`).
+
+        One without a format version is of version 1.
+        """
+        document = read_yaml(self.config_path)
+
+        def refusal(what: str, remedy: str = "Restore it from a copy") -> FileFormatError:
+            return FileFormatError(f"{self.config_path} cannot be read: {what}. {remedy}.")
+
+        if not isinstance(document, dict):
+            raise refusal("it has no usable 'environment'")
         try:
-            document = yaml.safe_load(read_bytes(self.config_path))
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-            what = f"{self.config_path} is not YAML ({error})"
-            raise FileFormatError(f"{what}. Restore it from a copy.") from error
-        wanted = {"environment": str, "algorithm": str, "total_timesteps": int, "config": dict}
+            for upgrade in pending(document.get("format", 1), UPGRADES, refusal):
+                document = upgrade(document)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise refusal(f"it cannot be brought to version {files.VERSION} ({error})") from error
+        document = {"preset": "default", **document, "format": files.VERSION}
+        wanted = {"environment": str, "algorithm": str, "preset": str, "total_timesteps": int, "config": dict}
         for key, kind in wanted.items():
-            if not isinstance(document, dict) or not isinstance(document.get(key), kind):
-                raise FileFormatError(f"{self.config_path} has no usable {key!r}. Restore it from a copy.")
+            if not isinstance(document.get(key), kind):
+                raise refusal(f"it has no usable {key!r}")
+        if document["total_timesteps"] <= 0:
+            raise refusal("its 'total_timesteps' is not positive")
         if not all(isinstance(name, str) for name in document["config"]):
-            raise FileFormatError(f"{self.config_path} has a field that is no name. Restore it from a copy.")
+            raise refusal("a field's name is none")
         return document
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
@@ -193,7 +223,7 @@ class Run:
                 csv.DictWriter(file, self._columns, extrasaction="ignore").writerow(row)
         except OSError as error:
             what = f"{self.metrics_path} could not be written: {error.strerror or error}"
-            raise StorageError(f"{what}. Free some space, then: rsa2c resume {self.path}") from error
+            raise StorageError(f"{what}. Free some space.") from error
 
     def read_metrics(self) -> list[dict[str, str]]:
         """The rows of `metrics.csv`; a last line torn off by a crash is left out."""
@@ -202,10 +232,16 @@ class Run:
         content = read_bytes(self.metrics_path)
         try:
             whole = content[: content.rfind(b"\n") + 1].decode()
-            return list(csv.DictReader(io.StringIO(whole, newline="")))
-        except (UnicodeDecodeError, csv.Error) as error:
+            rows = list(csv.DictReader(io.StringIO(whole, newline="")))
+            for row in rows:
+                if None in row or None in row.values():
+                    raise ValueError("a row has other columns than the first")
+                if not all(math.isfinite(float(row[name])) for name in row.keys() & _NUMBERS):
+                    raise ValueError(f"one of {', '.join(_NUMBERS)} is no number")
+        except (ValueError, csv.Error) as error:
             what = f"{self.metrics_path} is damaged ({error})"
             raise FileFormatError(f"{what}. Restore it from a copy.") from error
+        return rows
 
     def sync_metrics(self) -> None:
         """Bring appended rows to the disk, before a checkpoint that counts on them."""
@@ -227,7 +263,7 @@ class Run:
 
     def read_evaluations(self) -> dict[str, np.ndarray]:
         """`timesteps` (n,), `results` and `ep_lengths` (n, episodes), `gap` (n,) where it is known."""
-        return read_npz(self.evaluations_path, _EVALUATIONS, optional=("gap",))
+        return read_npz(self.evaluations_path, _EVALUATIONS, optional={"gap": "n"})
 
     def write_attributions(
         self, epoch: np.ndarray, feature_names: np.ndarray, phi: np.ndarray, weights: np.ndarray
@@ -238,7 +274,7 @@ class Run:
 
     def read_attributions(self) -> dict[str, np.ndarray]:
         """`epoch` (n,), `feature_names` (d,), `phi` and `weights` (n, d)."""
-        return read_npz(self.attributions_path, _ATTRIBUTIONS)
+        return read_npz(self.attributions_path, _ATTRIBUTIONS, text="feature_names")
 
     def write_returns(self, noise_variance: np.ndarray, returns: np.ndarray, ep_lengths: np.ndarray) -> None:
         """Write a run's last evaluation: a row a noise variance, a column an episode."""
@@ -251,7 +287,7 @@ class Run:
     def rewind(self, epoch: int, timesteps: int) -> None:
         """Drop metrics, evaluations and attributions beyond a checkpoint, and the last evaluation: they will be made
         again."""
-        self.returns_path.unlink(missing_ok=True)
+        remove(self.returns_path)
         try:
             rows = [row for row in self.read_metrics() if int(row["epoch"]) <= epoch]
             if self.evaluations_path.exists():

@@ -9,6 +9,7 @@ at the noise it was trained with.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -17,12 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rsa2c.config import ALGORITHMS, Config, make_config
-from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RSA2CError, did_you_mean
+from rsa2c.errors import ConfigError, FileFormatError, RSA2CError, did_you_mean
 from rsa2c.executors import Executor, run_all
-from rsa2c.files import HeldError, PathLike, near
+from rsa2c.files import HeldError, PathLike, StorageError, read_yaml
 from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
 from rsa2c.store import Run, make_run_id
 
@@ -37,6 +36,8 @@ AXES = {
 """The named axes of a grid and what they are when a file does not have them."""
 OPTIONS = {"total_timesteps": None, "final_episodes": 100, "final_noise": [0.0]}
 """The other keys of a sweep file; beside them it may have any field of `Config`, as a value or as a list."""
+MOST_RUNS = 10_000
+"""Runs of a sweep, at most."""
 REMARK = "Uniform SHAP is Advanced AC: weights that sum to the number of features and are equal change nothing."
 LOCK_SECONDS = 60.0
 """How long a run waits for the process that held its folder to be gone: on another node it may die late."""
@@ -97,17 +98,10 @@ class Grid:
     @classmethod
     def read(cls, path: PathLike) -> Grid:
         """A sweep file."""
-        path = Path(path)
         try:
-            text = path.read_text("utf-8")
-        except FileNotFoundError as error:
-            raise NotFoundError(f"sweep file {path} does not exist.{near(path)}") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"sweep file {path} cannot be read: {error}.") from error
-        try:
-            document = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"sweep file {path} is not YAML: {error}.") from error
+            document = read_yaml(path, "Correct it")
+        except FileFormatError as error:
+            raise ConfigError(f"sweep file {error}") from error
         return cls.of(document, str(path))
 
     @classmethod
@@ -130,6 +124,9 @@ class Grid:
         for key, values in {**axes, **{k: v for k, v in settings.items() if isinstance(v, list)}}.items():
             if not values:
                 raise ConfigError(f"{source} has no runs: {key!r} is empty. Give it at least one value.")
+        lengths = [len(values) for values in (*axes.values(), *settings.values()) if isinstance(values, list)]
+        if math.prod(lengths) > MOST_RUNS:
+            raise ConfigError(f"{source} has {math.prod(lengths):,} runs; {MOST_RUNS:,} are the most.")
         grid = cls(axes, options, settings)
         if isinstance(options["total_timesteps"], Mapping):
             for name in options["total_timesteps"]:
@@ -265,7 +262,10 @@ def run_sweep(
 ) -> Progress:
     """Run every job; `show(progress, i)` is called about once a second and whenever job i ended."""
     progress = Progress(jobs, Path(out))
-    progress.out.mkdir(parents=True, exist_ok=True)
+    try:
+        progress.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"folder {out} could not be made: {error.strerror or error}. Use another --out.") from error
     with closing(run_all(partial(run_job, out=progress.out.resolve()), jobs, executor, workers, address)) as events:
         for event in events:
             index = event.index
@@ -327,7 +327,7 @@ def _check_options(options: Mapping[str, Any], source: str) -> None:
 
 def _listed(value: Any, key: str, source: str) -> list[Any]:
     if key == "seeds" and isinstance(value, int) and not isinstance(value, bool):
-        return list(range(value))
+        return list(range(min(value, MOST_RUNS + 1)))
     values = value if isinstance(value, list) else [value] if value is not None else []
     kinds: Any = {"noise": (int, float), "distractors": int, "seeds": int}.get(key, str)
     for item in values:

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import os
+import socket
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rsa2c.errors import require
-from rsa2c.files import PathLike
+from rsa2c.files import PathLike, StorageError
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
 
 _ROLLOUT = {"ep_rew_mean", "ep_len_mean"}
 _NOT_SCALARS = {"epoch", "timesteps"}
+_numbers = itertools.count()
 
 
 class Tracker:
-    """Writes one event file in a folder; a context manager."""
+    """Writes one event file in a folder; a context manager.
+
+    TensorBoard's own `EventFileWriter` writes in a thread, which prints a traceback when the disk is full; here an
+    event is in the file when it has been added.
+    """
 
     def __init__(self, folder: PathLike, first_step: int = 0) -> None:
-        writer = require("tensorboard.summary.writer.event_file_writer", "track", "TensorBoard tracking")
+        records = require("tensorboard.summary.writer.record_writer", "track", "TensorBoard tracking")
         self._events = require("tensorboard.compat.proto.event_pb2", "track")
         self._summaries = require("tensorboard.compat.proto.summary_pb2", "track")
-        self._writer = writer.EventFileWriter(str(folder))
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+        self._path = Path(folder) / name
+        with self._writing():
+            self._file = open(self._path, "wb", buffering=0)  # noqa: SIM115
+        self._records = records.RecordWriter(self._file)
+        self._add(self._events.Event(file_version="brain.Event:2"))
         if first_step:
             # TensorBoard then discards what an interrupted run had written beyond this step.
             log = self._events.SessionLog(status=self._events.SessionLog.START)
@@ -40,9 +54,20 @@ class Tracker:
         items = [value(tag=tag, simple_value=float(x)) for tag, x in values.items() if not np.isnan(x)]
         self._add(self._events.Event(step=step, summary=self._summaries.Summary(value=items)))
 
-    def _add(self, event: object) -> None:
-        event.wall_time = time.time()  # type: ignore[attr-defined]
-        self._writer.add_event(event)
+    def _add(self, event: Any) -> None:
+        event.wall_time = time.time()
+        with self._writing():
+            self._records.write(event.SerializeToString())
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"{self._path} (for TensorBoard) could not be written: {error.strerror or error}. "
+                "Free some space, or choose: --no-track"
+            ) from error
 
     def __enter__(self) -> Tracker:
         return self
@@ -50,7 +75,7 @@ class Tracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close()
+        self._file.close()
 
 
 def tracker_in(folder: PathLike, first_step: int = 0, enabled: bool = True) -> AbstractContextManager[Tracker | None]:

@@ -12,7 +12,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ import numpy as np
 from rsa2c import baseline_runs, snapshot
 from rsa2c.agent import RSA2C
 from rsa2c.baselines import BASELINES, Baseline
-from rsa2c.config import algorithm_name, make_config
+from rsa2c.config import Config, algorithm_name, make_config
+from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError
-from rsa2c.files import PathLike
+from rsa2c.files import PathLike, StorageError
 from rsa2c.learner import PHASES
 from rsa2c.progress import progress
 from rsa2c.running import (
@@ -167,8 +168,8 @@ def load_agent(run: Run, fresh: bool = False) -> RSA2C:
             "--algorithm rsa2c-kme trains."
         )
     if fresh and not run.state_path.exists():
-        preset = document.get("preset", "default")
-        return RSA2C(document["environment"], preset=preset, **document["config"])
+        Config().updated(**document["config"])  # refuses by name what is no field
+        return RSA2C(document["environment"], preset=document["preset"], **document["config"])
     return snapshot.load(run.state_path, kind="state")
 
 
@@ -195,6 +196,7 @@ def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> No
         show = stack.enter_context(progress(agent, goal, enabled=display))
         keeper = _Keeper(run, agent, goal, show, tracker)
         stack.enter_context(terminations_interrupt())
+        stack.enter_context(native_limit(agent.config.step_timeout))
         try:
             agent.learn(remaining(agent, total), callback=keeper.after_epoch)
             keeper.save()
@@ -203,8 +205,12 @@ def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> No
                 keeper.save()
             kept = f"the unfinished epoch is discarded and epoch {keeper.boundary.epoch} is saved"
             raise TrainingInterrupted(run, kept) from None
-        except Exception:
-            keeper.save()
+        except Exception as error:
+            kept = "The last checkpoint is kept" if run.state_path.exists() else "Nothing was saved yet"
+            with suppress(StorageError), signals_ignored():
+                keeper.save()
+                kept = f"Epoch {keeper.boundary.epoch} is saved"
+            error.add_note(f"{kept}. Continue with: rsa2c resume {run.path}")
             raise
 
 
@@ -218,7 +224,7 @@ class _Keeper:
         self.run, self.agent, self.goal, self.show, self.tracker = run, agent, goal, show, tracker
         self.boundary = _shallow(agent)
         rows = run.read_metrics()
-        self.seconds = float(rows[-1]["seconds"]) if rows else 0.0
+        self.seconds = float(rows[-1].get("seconds", 0.0)) if rows else 0.0
         self.first_seconds, self.first_steps = self.seconds, agent.num_timesteps
         self.phases = dict(agent.seconds)
         done = run.read_evaluations() if run.evaluations_path.exists() else None

@@ -6,7 +6,6 @@ names in canonical JSON beside the arrays; nothing is pickled.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, did_you_mean, require
-from rsa2c.files import write_atomically
+from rsa2c.files import read_npz, write_npz
 
 if TYPE_CHECKING:
     import shap
 
 Array = NDArray[np.float64]
 FORMAT = "rsa2c-explanation-1"
-OPTIONAL = ("std_error", "interactions")
-REQUIRED = ("values", "base_values", "data", "efficiency_residual")
+REQUIRED = {"values": "T d m", "base_values": "T m", "data": "T d", "efficiency_residual": "T m"}
+OPTIONAL = {"std_error": "T d m", "interactions": "T d d m"}
+"""Arrays of a file and the names of their axes."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Explanation:
     def __getitem__(self, key: int | slice | Sequence[int] | NDArray[Any]) -> Explanation:
         """The explanation of some of the states; a single number gives an explanation of one state."""
         rows = [key] if isinstance(key, int | np.integer) else key
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in REQUIRED + OPTIONAL}
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in (*REQUIRED, *OPTIONAL)}
         picked: dict[str, Any] = {name: None if array is None else array[rows] for name, array in arrays.items()}
         return replace(self, **picked)
 
@@ -158,11 +158,9 @@ class Explanation:
             "output_names": list(self.output_names),
             "game": self.game,
         }
-        arrays = {n: getattr(self, n) for n in REQUIRED + OPTIONAL if getattr(self, n) is not None}
+        arrays = {n: getattr(self, n) for n in (*REQUIRED, *OPTIONAL) if getattr(self, n) is not None}
         text = json.dumps(names, sort_keys=True, ensure_ascii=False).encode()
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, metadata=np.frombuffer(text, np.uint8), **arrays)
-        write_atomically(path, buffer.getvalue())
+        write_npz(path, {"metadata": np.frombuffer(text, np.uint8), **arrays})
         return path
 
     @classmethod
@@ -171,21 +169,19 @@ class Explanation:
         path = Path(path)
         if not path.is_file():
             raise NotFoundError(f"No explanation at {path}: give the .npz file that Explanation.save wrote.")
+        arrays = read_npz(path, {"metadata": "bytes", **REQUIRED}, OPTIONAL)
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-            metadata = json.loads(arrays.pop("metadata").tobytes().decode())
-            if metadata.pop("format") != FORMAT:
-                raise ValueError("another format")
-            for name in ("feature_names", "output_names"):
-                metadata[name] = tuple(metadata[name])
-            return cls(**arrays, **metadata)
-        except (ValueError, KeyError, TypeError, OSError, EOFError, AttributeError) as error:
+            document = json.loads(arrays.pop("metadata").tobytes().decode())
+            if document["format"] != FORMAT:
+                raise ValueError("it is of another format")
+            features, outputs, game = (document[key] for key in ("feature_names", "output_names", "game"))
+            if not all(isinstance(name, str) for name in (game, *features, *outputs)):
+                raise ValueError("a name is no text")
+            if any(array.dtype != np.float64 for array in arrays.values()):
+                raise ValueError("its arrays are not of double precision")
+            return cls(feature_names=tuple(features), output_names=tuple(outputs), game=game, **arrays)
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise FileFormatError(
                 f"{path} is not an explanation written by this version, or it is damaged ({error}). "
                 "Write it again with Explanation.save."
             ) from error
-        except Exception as error:  # zipfile and zlib have errors of their own
-            if type(error).__module__ in ("zipfile", "zlib"):
-                raise FileFormatError(f"{path} is damaged ({error}). Write it again with Explanation.save.") from error
-            raise

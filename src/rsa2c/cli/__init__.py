@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
             raise ConfigError(f"there is no command {name!r}.{near} `rsa2c --help` lists all commands.")
         COMMANDS[name](rest)
     except RSA2CError as error:
-        print(f"rsa2c: {error}", file=sys.stderr)
+        print("\n".join([f"rsa2c: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader of our output (head, less) has gone; Python must not complain of it again at exit.

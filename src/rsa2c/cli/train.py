@@ -124,9 +124,13 @@ def resume(arguments: list[str]) -> None:
     """
     options = parse(ResumeOptions, arguments, resume)
     _announce(options.quiet)
-    from rsa2c.training import resume_run
+    from rsa2c.store import Run
+    from rsa2c.training import is_finished, is_judged, resume_run
 
-    run = resume_run(options.run, options.total_timesteps, display=not options.quiet, track=options.track)
+    run = Run.open(options.run)
+    # A run that was stopped in its last evaluation has nothing left to train
+    if options.total_timesteps is not None or not is_finished(run) or is_judged(run):
+        resume_run(run.path, options.total_timesteps, display=not options.quiet, track=options.track)
     _finish(run, options.report, options.quiet)
 
 

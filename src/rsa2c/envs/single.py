@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rsa2c.envs.checks import check_spaces
 from rsa2c.envs.names import env_id
 from rsa2c.envs.wrappers import Distractors, ObservationNoise
-from rsa2c.errors import EnvError, MissingExtraError, did_you_mean
+from rsa2c.errors import EnvError, MissingExtraError, RSA2CError, described, did_you_mean
 
 Factory = Callable[[], gym.Env[Any, Any]]
 
@@ -29,7 +29,7 @@ def make_single(
     if isinstance(env, str):
         single = _from_id(env)
     elif callable(env):
-        with _third_party_noise_silenced():
+        with _third_party_noise_silenced(), _making("an environment given as a function"):
             single = env()
         if not isinstance(single, gym.Env):
             raise EnvError(f"A factory must return a gymnasium.Env, got {type(single).__name__}.")
@@ -84,13 +84,23 @@ def _from_id(name: str) -> gym.Env[Any, Any]:
         with _third_party_noise_silenced():
             if isinstance(spec.entry_point, str):
                 load_env_creator(spec.entry_point)  # imports the simulator, so that it can be silenced next
-        with _third_party_noise_silenced():
+        with _third_party_noise_silenced(), _making(name):
             return gym.make(name, disable_env_checker=True)
     except (gym.error.DependencyNotInstalled, ImportError) as error:
         raise MissingExtraError(
             f"{name} needs a simulator that is not installed ({error}). "
             "Install it with: pip install 'rsa2c[envs]'"
         ) from error
+
+
+@contextmanager
+def _making(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (RSA2CError, ImportError, gym.error.DependencyNotInstalled):
+        raise
+    except Exception as error:
+        raise EnvError(f"{name} could not be made, its own code failed: {described(error)}") from error
 
 
 @contextmanager

@@ -76,7 +76,8 @@ def record(agent: RSA2C, episodes: int) -> tuple[EvaluationResult, list[Episode]
         )
         return _Recorded(single, recorded[-1])
 
-    result = evaluate(agent, recording, episodes=episodes, max_steps=longest_episode(agent))
+    limits: dict[str, Any] = {"max_steps": longest_episode(agent), "step_timeout": agent.config.step_timeout}
+    result = evaluate(agent, recording, episodes=episodes, **limits)
     return result, recorded
 
 
