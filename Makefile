@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet
+BROWSER := chromium nodejs fonts-dejavu-core
 
 export OMP_NUM_THREADS ?= 1
 
@@ -22,6 +23,7 @@ lint: $(VENV)/.test-installed
 
 soak: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python benchmarks/checks.py
 	$(BIN)/python benchmarks/kills.py
 	$(BIN)/python benchmarks/messages.py
 	$(BIN)/python benchmarks/fuzz.py --minutes 10
@@ -52,11 +54,11 @@ $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[envs,fast,explain,baselines,track,cluster,dev]'
 	touch $@ $(VENV)/.demo-installed
 
-# The report's browser tests need Chromium; where it cannot be installed they are skipped, and say so.
+# The report's tests need Chromium and node; where they cannot be installed those tests are skipped, and say so.
 $(VENV)/.browser: | $(BIN)/python
-	@command -v chromium >/dev/null \
-	  || { apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core; } >/dev/null 2>&1 \
-	  || { sudo -n apt-get update -qq && sudo -n apt-get install -y -qq chromium fonts-dejavu-core; } >/dev/null 2>&1 \
-	  || echo "Chromium is not here and could not be installed: the report's browser tests will be skipped." \
-	     "Install it with: apt-get install chromium"
-	@command -v chromium >/dev/null && touch $@ || true
+	@command -v chromium >/dev/null && command -v node >/dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq $(BROWSER); } >/dev/null 2>&1 \
+	  || { sudo -n apt-get update -qq && sudo -n apt-get install -y -qq $(BROWSER); } >/dev/null 2>&1 \
+	  || echo "Chromium or node is not here and could not be installed: the report's tests in them will be skipped." \
+	     "Install them with: apt-get install $(BROWSER)"
+	@command -v chromium >/dev/null && command -v node >/dev/null && touch $@ || true

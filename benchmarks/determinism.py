@@ -84,8 +84,7 @@ def main() -> None:
     columns = ["environment", "epochs", "threads=1 again", "threads=1 where 2 are offered", "threads=2 again",
                "threads=1 and threads=2, after one epoch", "after all"]  # fmt: skip
     notes = [
-        "Equal bytes: of the model file and of a file of Shapley values. Equal tensors: the files differ in the "
-        "setting `threads`, which they record, and in nothing else.",
+        "Equal bytes: of the model file and of a file of Shapley values.",
         "Promised are equal threads: the first three comparisons. With other threads BLAS adds up in another order "
         "and training amplifies the last digit; the last two columns show how far.",
     ]

@@ -148,7 +148,9 @@ def main() -> None:
         missing = storage(desk)
         environments(desk)
     notes = [
-        "Trainings go on after every one of these from the checkpoint that the message names, with `rsa2c resume`.",
+        "Where a message names a checkpoint, training goes on from there with `rsa2c resume`, once the cause is gone.",
+        "A process that its environment ends with os._exit says nothing more: its run is resumed like a killed one, "
+        "and a sweep lists it with the exit code, without a step.",
         "A hang in native code cannot be answered by Python: the process ends with `faulthandler`'s traceback, after "
         "twice step_timeout and 600 s at least (2 s here).",
         *(f"Not tried, mounting is not permitted here: {fault}." for fault in missing),

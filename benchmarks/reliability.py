@@ -14,7 +14,7 @@ from _provenance import RESULTS, command, cpu
 from rsa2c.store import provenance
 
 FOLDER = RESULTS / "reliability"
-ORDER = ("kills", "messages", "numbers", "fuzz", "determinism", "soak")
+ORDER = ("checks", "kills", "messages", "fuzz", "determinism", "soak")
 """Records come in this order, others after them by name."""
 INTRODUCTION = """\
 # Reliability

@@ -399,13 +399,6 @@ def test_lqr_is_gymnasiums_cart_pole_linearised():
         np.testing.assert_allclose(moved, predicted, atol=1e-11)
 
 
-def test_lqr_start_statistics_are_those_of_its_starts():
-    mean, std = lqr.start_statistics()
-    starts = lqr.fixed_starts(200_000, 1)
-    np.testing.assert_allclose(starts.mean(axis=0), mean, atol=0.003)
-    np.testing.assert_allclose(starts.std(axis=0), std, rtol=0.01)
-
-
 def test_errors_are_what_their_names_say():
     assert issubclass(EnvError, RuntimeError) and issubclass(EnvError, RSA2CError)
     assert did_you_mean("lamda", ["lambda", "gamma"]) == " Did you mean 'lambda'?"

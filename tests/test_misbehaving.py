@@ -17,6 +17,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 import misbehaving
 from misbehaving import Bad
 from rsa2c import evaluate, rl_zoo
+from rsa2c.envs.watchdog import watching
 from rsa2c.errors import EnvError
 from rsa2c.rollout import collect, start_states
 from rsa2c.store import Run
@@ -121,6 +122,36 @@ def test_alarms_and_handlers_are_what_they_were():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_an_alarm_that_comes_as_the_watch_ends_sets_no_other():
+    before = signal.getsignal(signal.SIGALRM)
+    with watching("Late-v0", None, TIMEOUT) as watch:
+        pass
+    watch._ring(signal.SIGALRM, None)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_what_a_handler_of_the_program_raises_is_its_own():
+    def leave(number, frame):
+        sys.exit("bye")
+
+    before = signal.signal(signal.SIGUSR1, leave)
+    try:
+        with pytest.raises(SystemExit, match="bye"), watching("Innocent-v0", None, None) as watch, watch(1):
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_episodes_side_by_side_share_no_limit():
+    class Slow(gym.Wrapper):
+        def step(self, action):
+            time.sleep(0.02)
+            return self.env.step(action)
+
+    evaluate(Still(), lambda: Slow(gym.make("Pendulum-v1", max_episode_steps=2)), episodes=20, step_timeout=TIMEOUT)
 
 
 def test_a_thread_has_no_limit_but_the_same_errors():

@@ -18,6 +18,7 @@ import pytest
 from rsa2c.cli import main
 from rsa2c.envs.single import make_single
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
+from rsa2c.evaluate import evaluate
 from rsa2c.report import embedded as embedding
 from rsa2c.report import write_comparison, write_report
 from rsa2c.report.embedded import Embedded
@@ -204,8 +205,6 @@ class TestPage:
         assert set(data["result"]["operations"]) == {"collect", "admit", "value", "attribute", "advantage", "actor"}
 
     def test_episodes_are_those_of_the_evaluation(self, run, page):
-        from rsa2c.evaluate import evaluate
-
         agent = load_agent(run)
         returns = evaluate(agent, "Pendulum-v1", episodes=3).returns
         shown = document(page)["episodes"]
@@ -229,6 +228,11 @@ class TestPage:
         data = run_document(run)
         assert data["result"]["final"]["mean"] == -7.0 and data["result"]["final"]["episodes"] == 100
         assert [row["variance"] for row in data["result"]["robustness"]] == [0.0, 0.2]
+
+    def test_the_score_of_an_agent_trained_under_noise_is_the_clean_one(self, tmp_path):
+        run = trained(tmp_path, noise_variance=0.5)
+        clean = evaluate(load_agent(run), "Pendulum-v1", episodes=2)
+        assert run_document(run, 2)["result"]["final"]["mean"] == pytest.approx(clean.mean, rel=1e-12)
 
     def test_a_trainings_score_is_taken_over_and_noise_is_added(self, tmp_path):
         run = trained(tmp_path)

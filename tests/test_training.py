@@ -14,8 +14,9 @@ import pytest
 import rsa2c
 from rsa2c import training
 from rsa2c.agent import RSA2C
-from rsa2c.errors import ConfigError, EnvError, FileFormatError
+from rsa2c.errors import ConfigError, EnvError, FileFormatError, NotFoundError
 from rsa2c.progress import clock, sparkline
+from rsa2c.running import terminations_interrupt
 from rsa2c.store import Run
 from rsa2c.training import TrainingInterrupted, load_agent, resume_run, train_run
 
@@ -182,6 +183,25 @@ def test_sigterm_saves_and_exits_130(tmp_path, whole):
     assert f"rsa2c resume {path.parent}" in errors
     assert "Traceback" not in errors
     assert load_agent(Run(path.parent)).epoch >= 1
+
+
+def test_a_signal_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with terminations_interrupt():
+            signal.raise_signal(signal.SIGHUP)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_run_without_a_checkpoint_says_so(tmp_path, whole):
+    run = Run(tmp_path / "early")
+    run.path.mkdir()
+    run.write_config(whole.read_config())
+    with pytest.raises(NotFoundError, match=f"has no checkpoint yet. Train it with: rsa2c resume {run.path}"):
+        load_agent(run)
 
 
 def test_a_finished_run_says_how_to_go_on(whole):

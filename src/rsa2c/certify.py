@@ -318,7 +318,7 @@ def certified_radius(
     """
     limit = np.asarray(amount, dtype=np.float64)
     if limit.ndim > 1 or not np.all(np.isfinite(limit) & (limit > 0)):
-        raise ConfigError(f"amount must be positive, one number or one an action, got {amount!r}.")
+        raise ConfigError(f"amount must be positive, one number or one an action, got {limit.tolist()}.")
     Region(0.0, norm, scale)  # checks both
     local = Local(policy.mean, states, scale)
     mean = local.value + policy.mean.offset

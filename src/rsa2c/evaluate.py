@@ -88,7 +88,7 @@ def evaluate(
     generator draws for all at once). They go in lock step, with one call of `predict` for all. Observation
     noise is in raw units, or with `units="normalised"` in those of the agent's normaliser. `max_steps`
     stops longer episodes. `attack` (`rsa2c.attacks.make_attack`) perturbs what the policy sees, after the
-    noise. A step of all episodes may take `step_timeout` seconds.
+    noise. A step of an episode may take `step_timeout` seconds.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
@@ -96,6 +96,8 @@ def evaluate(
         )
     check_count("episodes", episodes)
     check_count("max_steps", max_steps)
+    if seed < 0:
+        raise ConfigError(f"seed must be a whole number that is not negative, got {seed}.")
     variance = noise_variance * np.square(unit_scale(policy, units))
 
     returns, lengths = np.zeros(episodes), np.zeros(episodes, dtype=np.int64)
@@ -128,10 +130,10 @@ def _run(
     width, action_space = len(singles), one.action_space
     shape = (width, one.observation_space.shape[0])
     starts = []
-    with watch(0):
-        for watch.who, single in zip(wave, singles, strict=True):
+    for watch.who, single in zip(wave, singles, strict=True):
+        with watch(0):
             observation, _ = single.reset(seed=seed + watch.who)
-            starts.append(watch.shaped(observation, shape[1:]))
+        starts.append(watch.shaped(observation, shape[1:]))
     observations = np.stack(starts)
     check_observations(one, observations, shape, 0, wave, "episode")
     patience = _PATIENCE if max_steps is None and episode_limit(one) is None else None
@@ -149,14 +151,14 @@ def _run(
         check_actions(one, actions, (len(rows), *action_space.shape), step)
         step += 1
         rewards[:] = 0.0
-        with watch(step):
-            for row, action in zip(rows, actions.astype(action_space.dtype, copy=False), strict=True):
-                if running[row]:
-                    watch.who = wave[row]
+        for row, action in zip(rows, actions.astype(action_space.dtype, copy=False), strict=True):
+            if running[row]:
+                watch.who = wave[row]
+                with watch(step):
                     observation, rewards[row], terminated, truncated, _ = singles[row].step(action)
-                    observations[row] = watch.shaped(observation, shape[1:])
-                    lengths[watch.who] = step
-                    running[row] = not (terminated or truncated or step == max_steps)
+                observations[row] = watch.shaped(observation, shape[1:])
+                lengths[watch.who] = step
+                running[row] = not (terminated or truncated or step == max_steps)
         check_observations(one, observations, shape, step, wave, "episode")
         check_rewards(one, rewards, width, step, wave, "episode")
         returns[wave.start : wave.stop] += rewards

@@ -110,7 +110,10 @@ def read_bytes(path: PathLike) -> bytes:
 
 def near(path: Path) -> str:
     """" Did you mean ...?" from the names beside `path`, or the empty string when none is near."""
-    names = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else []
+    try:
+        names = sorted({entry.name for entry in path.parent.iterdir()} - {path.name})
+    except OSError:
+        return ""
     close = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(str(path.parent / name) for name in close)}?" if close else ""
 

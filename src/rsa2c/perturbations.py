@@ -48,10 +48,10 @@ class Region:
             raise ConfigError(f"norm must be 'l2' or 'linf', got {self.norm!r}.{near}")
         epsilon = np.asarray(self.epsilon, dtype=np.float64)
         if epsilon.ndim > 1 or not np.all(np.isfinite(epsilon) & (epsilon >= 0)):
-            raise ConfigError(f"epsilon must be finite and >= 0, one number or one a state, got {self.epsilon!r}.")
+            raise ConfigError(f"epsilon must be finite and >= 0, one number or one a state, got {epsilon.tolist()}.")
         scale = np.asarray(self.scale, dtype=np.float64)
         if scale.ndim > 1 or not np.all(np.isfinite(scale) & (scale > 0)):
-            raise ConfigError(f"scale must be positive, one number or one a feature, got {self.scale!r}.")
+            raise ConfigError(f"scale must be positive, one number or one a feature, got {scale.tolist()}.")
 
     def radii(self, states: int) -> Array:
         """(N,): epsilon of each state."""

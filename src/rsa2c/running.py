@@ -72,12 +72,16 @@ def longest_episode(agent: RSA2C | Baseline) -> int | None:
 
 @contextmanager
 def terminations_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP act as Ctrl-C does, where handlers can be set (the main thread)."""
+    """SIGTERM and SIGHUP act as Ctrl-C does, where handlers can be set (the main thread).
+
+    Those that are ignored stay so: `nohup` asks for it.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    with handlers(interrupt, signal.SIGTERM, signal.SIGHUP):
+    heeded = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    with handlers(interrupt, *heeded):
         yield
 
 

@@ -123,7 +123,7 @@ def unpack(agent: RSA2C, tensors: Tensors, metadata: dict[str, Any], env: EnvLik
     Sizes.of(config)  # a trained agent has no "auto" left
     agent.env_id, agent.preset = str(metadata["env_id"]), str(metadata["preset"])
     agent.env_source = env if env is not None else (agent.env_id if metadata["env_is_id"] else None)
-    limit = metadata["episode_limit"]
+    limit = metadata.get("episode_limit")  # the first files of version 1 have none
     agent.episode_limit = None if limit is None else _count(limit, "episode_limit")
     agent.epoch, agent.num_timesteps = (_count(metadata[name], name) for name in ("epoch", "num_timesteps"))
     clip, sigma = float(metadata["clip"]), float(metadata["sigma"])

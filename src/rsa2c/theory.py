@@ -182,7 +182,7 @@ def _theorem_rows(agent: RSA2C, states: Array, region: Region, rng: np.random.Ge
     distance = max(float(np.linalg.norm(mean(each) - mean(states), axis=1).max()) for each in moved)
     factor, worst = return_factor(gamma), float(certified.max())
     trivial = 2 / (1 - gamma) if gamma < 1 else np.inf
-    says = "less than" if factor * worst < trivial else "nothing beyond"
+    says = "is below" if factor * worst < trivial else "says nothing beyond"
     return [
         Quantity(
             "Theorem 1, right-hand side",
@@ -195,7 +195,7 @@ def _theorem_rows(agent: RSA2C, states: Array, region: Region, rng: np.random.Ge
             "policy total variation, largest at these states,",
             worst,
             float(total_variation(distance, sigma)),
-            f"A return loses at most {factor:.4g} max|r| times its supremum over all states, which says {says} the "
+            f"A return loses at most {factor:.4g} max|r| times its supremum over all states, which {says} the "
             f"trivial {trivial:.4g} max|r| (it needs a total variation under {trivial / factor:.2g}).",
         ),
     ]

@@ -22,7 +22,7 @@ from rsa2c.agent import RSA2C
 from rsa2c.baselines import BASELINES, Baseline
 from rsa2c.config import Config, algorithm_name, make_config
 from rsa2c.envs.watchdog import native_limit
-from rsa2c.errors import ConfigError
+from rsa2c.errors import ConfigError, NotFoundError
 from rsa2c.files import PathLike, StorageError
 from rsa2c.learner import PHASES
 from rsa2c.progress import progress
@@ -170,6 +170,8 @@ def load_agent(run: Run, fresh: bool = False) -> RSA2C:
     if fresh and not run.state_path.exists():
         Config().updated(**document["config"])  # refuses by name what is no field
         return RSA2C(document["environment"], preset=document["preset"], **document["config"])
+    if not run.state_path.exists():
+        raise NotFoundError(f"run {run.path} has no checkpoint yet. Train it with: rsa2c resume {run.path}")
     return snapshot.load(run.state_path, kind="state")
 
 

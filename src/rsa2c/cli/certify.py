@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import tyro
 
 from rsa2c.cli.command import command, parse, visited
+from rsa2c.errors import ConfigError
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -47,8 +48,9 @@ def certify(arguments: list[str]) -> None:
     from rsa2c.theory import paper_quantities
     from rsa2c.training import load_agent
 
-    run = Run.open(options.run)
-    agent = load_agent(run)
+    if options.amount is not None and not options.amount > 0:
+        raise ConfigError(f"amount must be positive, got {options.amount}.")
+    agent = load_agent(Run.open(options.run))
     states = visited(agent, options.states, "certify")
     certificate = agent.certify(states, options.epsilon, options.norm, options.units)
     unit = "raw observation units" if options.units == "raw" else "standard deviations of the normaliser"

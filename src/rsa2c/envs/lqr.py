@@ -72,11 +72,6 @@ def fixed_starts(n: int = 1000, seed: int = 0) -> NDArray[np.float64]:
     return np.random.default_rng(seed).uniform(-START_HIGH, START_HIGH, (n, 4))
 
 
-def start_statistics() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation of the start distribution, which fix this benchmark's normaliser."""
-    return np.zeros(4), START_HIGH / np.sqrt(3.0)
-
-
 def optimal_cost(starts: NDArray[np.float64]) -> NDArray[np.float64]:
     """s^T P3 s for every start (N,)."""
     p3, _ = riccati()

@@ -45,6 +45,7 @@ class Watch:
         self.step = 0
         self.who: int | None = None
         self._began: float | None = None  # when the present call began
+        self._over = False
 
     def __call__(self, step: int) -> Watch:
         self.step = step
@@ -52,14 +53,16 @@ class Watch:
 
     def __enter__(self) -> None:
         self._began = time.monotonic()
-        if _native is not None and self._began > _native.renewal:
-            _native.renew()
+        if (native := _native) is not None and self._began > native.renewal:
+            native.renew()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._began = None
-        # Interruptions, and errors of ours, say what they have to say themselves
+        # Interruptions, errors of ours and what a signal's handler raised say what they have to say themselves
+        if isinstance(error, SystemExit) and _from_a_handler(error):
+            return
         if isinstance(error, Exception | SystemExit | _TimeUp) and not isinstance(error, RSA2CError):
             raise EnvError(f"{self.name}: {self._explained(error)}") from error
 
@@ -92,7 +95,8 @@ class Watch:
 
     def _ring(self, number: int, frame: FrameType | None) -> None:
         """The alarm, which rings when a call that began as it was set would be late: late, or set it again."""
-        assert self.timeout is not None
+        if self._over or self.timeout is None:
+            return
         left = self.timeout - (0.0 if self._began is None else time.monotonic() - self._began)
         signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3) if left > 0.0 else self.timeout)
         if left <= 0.0:
@@ -109,12 +113,16 @@ class Watch:
         if not resumed and signal.getitimer(signal.ITIMER_REAL)[0]:
             yield
             return
-        with handlers(self._ring, signal.SIGALRM):
-            signal.setitimer(signal.ITIMER_REAL, self.timeout)
-            try:
-                yield
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, resumed)
+        try:
+            with handlers(self._ring, signal.SIGALRM):
+                signal.setitimer(signal.ITIMER_REAL, self.timeout)
+                try:
+                    yield
+                finally:
+                    self._over = True  # an alarm that is on its way sets no other
+                    signal.setitimer(signal.ITIMER_REAL, 0.0)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, resumed)
 
 
 class _Native:
@@ -194,6 +202,22 @@ def _culprit(vector: Any, error: BaseException) -> int | None:
 def _odd_observation(vector: SyncVectorEnv[Any, Any]) -> tuple[int, Any, Any] | None:
     """The first environment whose observation does not fit beside the others, its shape and the space's."""
     wanted = vector.single_observation_space.shape
-    seen: list[Any] = vector._env_obs
-    shapes = [np.shape(observation) for observation in seen if observation is not None]
-    return next(((i, shape, wanted) for i, shape in enumerate(shapes) if shape != wanted), None)
+    for i, observation in enumerate(vector._env_obs):
+        try:
+            shape: Any = wanted if observation is None else np.shape(observation)
+        except ValueError:
+            shape = "of nothing, its rows are of different lengths,"
+        if shape != wanted:
+            return i, shape, wanted
+    return None
+
+
+def _from_a_handler(error: BaseException) -> bool:
+    """Whether a signal's handler raised it, which Python runs wherever the program happens to be."""
+    codes = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            return True
+        trace = trace.tb_next
+    return False

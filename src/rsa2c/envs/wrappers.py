@@ -42,7 +42,7 @@ class AddedNoise:
 
     def __init__(self, variance: float | NDArray[Any]) -> None:
         if not np.all(np.isfinite(variance) & (np.asarray(variance) >= 0.0)):
-            raise ConfigError(f"The noise variance must be finite and >= 0, got {variance!r}.")
+            raise ConfigError(f"The noise variance must be finite and >= 0, got {np.asarray(variance).tolist()}.")
         self.std = np.sqrt(np.asarray(variance, dtype=np.float64))
 
     def space(self, space: spaces.Box) -> spaces.Box:

@@ -66,15 +66,12 @@ class _Recorded(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def record(agent: RSA2C, episodes: int) -> tuple[EvaluationResult, list[Episode]]:
-    """Evaluate as `rsa2c evaluate` does, from seed 0 on, and keep every episode."""
+    """Evaluate as `rsa2c evaluate` does, without noise and from seed 0 on, and keep every episode."""
     recorded: list[Episode] = []
 
     def recording() -> gym.Env[Any, Any]:
         recorded.append(Episode())
-        single = make_single(
-            agent.env_id, noise_variance=agent.config.noise_variance, distractors=agent.config.distractors
-        )
-        return _Recorded(single, recorded[-1])
+        return _Recorded(make_single(agent.env_id, distractors=agent.config.distractors), recorded[-1])
 
     limits: dict[str, Any] = {"max_steps": longest_episode(agent), "step_timeout": agent.config.step_timeout}
     result = evaluate(agent, recording, episodes=episodes, **limits)
