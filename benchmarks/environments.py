@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import rsa2c
-from _provenance import RESULTS, cpu
+from _provenance import RESULTS, command, cpu
 from rsa2c.store import provenance
 from rsa2c.training import resume_run, train_run
 
@@ -23,7 +23,7 @@ COMMIT = provenance()["commit"]
 COLUMNS = [
     "environment", "algorithm", "seed", "steps", "episodes", "mean", "std", "worst", "best_evaluation",
     "best_evaluation_steps", "actor_states", "value_states", "weight_ratio", "train_minutes", "peak_memory_mib",
-    "commit", "processor",
+    "commit", "processor", "command",
 ]  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def main() -> None:
         f"{result.mean:.1f}", f"{result.std:.1f}", f"{result.returns.min():.1f}", f"{means.max():.1f}",
         int(curve["timesteps"][means.argmax()]), agent.dictionary_sizes["actor"], agent.dictionary_sizes["value"],
         f"{weights.max() / weights.min():.1f}", f"{seconds / 60:.1f}",
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, COMMIT, cpu(),
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, COMMIT, cpu(), command(),
     ]  # fmt: skip
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "environments.csv"
