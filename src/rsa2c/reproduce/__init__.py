@@ -112,12 +112,14 @@ def write(
 
 
 def keep(target: str, records: Sequence[Record], out: PathLike) -> tuple[list[Record], list[Path]]:
-    """Add records to those in `out`, in place of known ones of the same run; all of them, and the files written."""
+    """Add records to those in `out`, in place of known ones of the same run; all of them, as the files have them (so
+    that tables made again from those are the same), and the files written."""
     out = Path(out)
     whole = merged(read_records(out) if (out / "runs.csv").exists() else [], records)
     if not whole:
         raise NotFoundError(f"no run of {target} is finished, so there is nothing to write to {out}.")
-    return whole, write_records(out, whole)
+    written = write_records(out, whole)
+    return read_records(out), written
 
 
 def merged(known: Sequence[Record], new: Sequence[Record]) -> list[Record]:
