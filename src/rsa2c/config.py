@@ -8,6 +8,7 @@ help text, its annotation is its rule, and both are checked at construction. Var
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
@@ -311,16 +312,17 @@ def _bounded(name: str, value: Any) -> Any:
     return value
 
 
-def _alternatives(hint: Any) -> list[Any]:
+@cache
+def _alternatives(hint: Any) -> tuple[Any, ...]:
     origin = get_origin(hint)
     if origin is Literal:
-        return list(get_args(hint))
+        return get_args(hint)
     if origin is Union or origin is type(int | str):
-        return [choice for part in get_args(hint) for choice in _alternatives(part)]
-    return [hint]
+        return tuple(choice for part in get_args(hint) for choice in _alternatives(part))
+    return (hint,)
 
 
-def _described(allowed: list[Any]) -> str:
+def _described(allowed: Sequence[Any]) -> str:
     words = {int: "a whole number", float: "a number", bool: "true or false", type(None): "unset (null)"}
     return " or ".join(words.get(choice, repr(choice)) for choice in allowed)
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from rsa2c.errors import ConfigError, FileFormatError, RSA2CError, did_you_mean
 from rsa2c.executors import Executor, run_all
 from rsa2c.files import HeldError, PathLike, StorageError, read_yaml
 from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
-from rsa2c.store import Run, make_run_id
+from rsa2c.store import Run, make_run_id, without_seed
 
 AXES = {
     "environments": None,
@@ -71,7 +71,7 @@ class Job:
         """What the run id needs beyond its usual parts."""
         return "".join(f"__{name}={_word(self.fields[name])}" for name in self.varied)
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """The name of the run's folder."""
         shown = {"seed": 0, "noise_variance": 0.0, "distractors": 0, **self.fields}
@@ -138,7 +138,8 @@ class Grid:
         for environment, preset in itertools.product(axes["environments"], axes["presets"]):
             if preset != PRESET:
                 make_config(environment, preset, **first)
-        for job in grid.jobs():
+        # Seeds are checked where a run gets its id; one of each kind of run has all else
+        for job in {without_seed(job.run_id): job for job in grid.jobs()}.values():
             job.check()
         return grid
 
