@@ -12,7 +12,6 @@ export OMP_NUM_THREADS ?= 1
 demo: $(VENV)/.demo-installed
 	rm -rf runs/demo
 	$(BIN)/rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 100000 --out runs/demo
-	$(BIN)/rsa2c evaluate runs/demo/Pendulum-v1__rsa2c-kme__default__n0__s0
 
 test: lint $(VENV)/.browser
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not slow"
