@@ -188,7 +188,19 @@ function robot(spec) {
           "stroke-width": 2 * radius,
         }),
       );
-      return [...lines, ...shapes];
+      // What would leave the picture (a robot on its back) shrinks all of it
+      const beyond = parts.flatMap(({ a, b, radius }) =>
+        [a, b].flatMap(({ x, y }) => [
+          (Math.abs(x - centre.x) + radius) / (size * 0.5),
+          (centre.y - y + radius) / (size * 0.48),
+          (y - centre.y + radius) / (size * 0.4),
+        ]),
+      );
+      const shrink = 1 / Math.max(1, ...beyond);
+      const about = `translate(${centre.x} ${centre.y}) scale(${shrink}) translate(${-centre.x} ${-centre.y})`;
+      const whole = svg("g", { transform: about });
+      whole.append(...lines, ...shapes);
+      return [whole];
     },
   };
 }
