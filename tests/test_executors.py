@@ -94,3 +94,18 @@ def test_described_names_type_and_place_of_what_nobody_foresaw():
         square_or_fail("raise")
     except ZeroDivisionError as error:
         assert described(error).startswith("ZeroDivisionError: nothing to divide (test_executors.py")
+
+
+def deaf_at_first(argument):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    time.sleep(3.0)
+    signal.signal(signal.SIGINT, before)
+    return sleep_then(argument)
+
+
+def test_a_worker_that_missed_the_interruption_is_reminded():
+    events = run_all(deaf_at_first, [60.0], workers=1)
+    next(events)
+    began = time.monotonic()
+    events.close()
+    assert time.monotonic() - began < 45

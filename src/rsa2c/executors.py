@@ -27,6 +27,8 @@ NODE_LOSSES = 3
 """How often a call is made again on another node when Ray loses its node."""
 REACH_SECONDS = 5.0
 """How long a Ray address may take to answer."""
+REMINDER = 5.0
+"""Seconds after which a worker is interrupted again: one that was just starting may have missed the first time."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,19 @@ class _Worker:
             return Event(index, True, error=f"its process died ({how}). Start the sweep again to continue it.")
         return Event(index, True, value) if succeeded else Event(index, True, error=value)
 
+    def interrupt(self) -> None:
+        """Stop the call as Ctrl-C does, which lets a training save."""
+        if self.index is not None and self.process.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGINT)
+
     def stop(self, patience: float) -> None:
         self.connection.close()
-        if self.process.is_alive():
-            self.process.join(patience if self.index is None else None)
+        if self.index is not None:
+            while self.process.is_alive():
+                self.process.join(REMINDER)
+                self.interrupt()
+        self.process.join(patience)
         if self.process.is_alive():
             self.process.terminate()
             self.process.join()
@@ -148,9 +159,7 @@ def _on_processes(function: Callable[[Any], Any], arguments: Sequence[Any], work
                 yield busy[connection].end()  # type: ignore[index]
     except (KeyboardInterrupt, GeneratorExit):
         for worker in team:
-            if worker.index is not None and worker.process.pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(worker.process.pid, signal.SIGINT)
+            worker.interrupt()
         raise
     finally:
         for worker in team:
