@@ -20,21 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import yaml
 
+import faults
 import misbehaving
 from reliability import record
 
-FIELDS = {
-    "n_envs": 2,
-    "horizon": 10,
-    "warmup_episodes": 2,
-    "capacity": 12,
-    "initial_centres": 8,
-    "attribution_centres": 10,
-    "attribution_states": 4,
-    "attribution_background": 4,
-    "evaluation_episodes": 1,
-}
-FLAGS = [text for name, value in FIELDS.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+FLAGS = [text for name, value in faults.SMALL.items() for text in (f"--{name.replace('_', '-')}", str(value))]
 SMALL = [*FLAGS, "--no-report", "--no-track", "--quiet"]
 FOREVER = ["--total-timesteps", "100000000"]
 ENVIRONMENTS = {
@@ -136,7 +126,7 @@ def environments(desk: Desk) -> None:
     desk.run("the process of an environment dies (in Python)", "-c", WORKERS.format("Dies"))
     desk.run("the process of an environment hangs (in Python)", "-c", WORKERS.format("Hangs"))
     ids = ["Raises-v0", "Dies-v0", "Good-v0"]
-    sweep = {"environments": ids, "total_timesteps": 200, "final_episodes": 2, **FIELDS}
+    sweep = {"environments": ids, "total_timesteps": 200, "final_episodes": 2, **faults.SMALL}
     (desk.folder / "sweep.yaml").write_text(yaml.safe_dump(sweep))
     desk.run("some runs of a sweep fail", "sweep", "sweep.yaml", "--workers", "1", lines=20)
 

@@ -12,6 +12,18 @@ from typing import Any
 
 CALLS = ("mkdir", "open", "write", "fsync", "replace")
 """Kinds of calls; an open is one that may make a file."""
+SMALL = {
+    "n_envs": 2,
+    "horizon": 10,
+    "warmup_episodes": 2,
+    "capacity": 12,
+    "initial_centres": 8,
+    "attribution_centres": 10,
+    "attribution_states": 4,
+    "attribution_background": 4,
+    "evaluation_episodes": 1,
+}
+"""A training of epochs of 20 steps, so short that it can fail at every one of its calls."""
 
 
 class Disk:

@@ -12,7 +12,7 @@ import subprocess
 import gymnasium as gym
 import pytest
 
-from faults import CALLS, Disk
+from faults import CALLS, SMALL, Disk
 from rsa2c import training
 from rsa2c.agent import RSA2C
 from rsa2c.cli import main
@@ -22,22 +22,9 @@ from rsa2c.store import Run
 from rsa2c.training import load_agent, resume_run, train_run
 from test_training import same_files
 
-EPOCHS, STEPS = 2, 20
+EPOCHS, STEPS = 2, SMALL["n_envs"] * SMALL["horizon"]
 SHORT = "rsa2c-tests/ShortPendulum-v0"
-SMALL = {
-    "n_envs": 2,
-    "horizon": STEPS // 2,
-    "warmup_episodes": 2,
-    "capacity": 12,
-    "initial_centres": 8,
-    "attribution_centres": 10,
-    "attribution_states": 4,
-    "attribution_background": 4,
-    "attribution_warmup": 1,
-    "attribution_every": 1,
-    "evaluation_episodes": 1,
-    "epochs_between_evaluations": 2,
-}
+GUIDED = {**SMALL, "attribution_warmup": 1, "attribution_every": 1, "epochs_between_evaluations": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,7 +40,7 @@ def checkpoint_at_every_epoch(monkeypatch):
 
 
 def small_run(out):
-    return train_run(SHORT, "rsa2c-kme", total_timesteps=EPOCHS * STEPS, out=out, track=False, **SMALL)
+    return train_run(SHORT, "rsa2c-kme", total_timesteps=EPOCHS * STEPS, out=out, track=False, **GUIDED)
 
 
 def go_on(out):

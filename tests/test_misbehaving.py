@@ -23,7 +23,7 @@ from rsa2c.rollout import collect, start_states
 from rsa2c.store import Run
 from rsa2c.sweep import Grid, run_sweep
 from rsa2c.training import load_agent, resume_run, train_run
-from test_faults import SMALL, STEPS
+from test_faults import GUIDED, STEPS
 
 TIMEOUT = 0.3
 WAYS = {
@@ -218,7 +218,7 @@ def test_an_evaluation_refuses_what_it_cannot_use(what, says):
 
 def small_run(name, out, epochs=20, **fields):
     return train_run(
-        f"{name}-v0", "rsa2c-kme", total_timesteps=epochs * STEPS, out=out, track=False, **SMALL, **fields
+        f"{name}-v0", "rsa2c-kme", total_timesteps=epochs * STEPS, out=out, track=False, **GUIDED, **fields
     )
 
 
@@ -257,7 +257,7 @@ def test_a_sweep_goes_on(tmp_path, monkeypatch):
         "total_timesteps": 10 * STEPS,
         "final_episodes": 2,
         "step_timeout": TIMEOUT,
-        **SMALL,
+        **GUIDED,
     }
     progress = run_sweep(Grid.of(document).jobs(), tmp_path / "runs", workers=1)
     errors = [progress.errors.get(i) for i in range(len(names))]

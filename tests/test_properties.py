@@ -73,6 +73,13 @@ def mean_of(column):
     return sum(map(Fraction, column), Fraction(0)) / len(column)
 
 
+def random_function(x, threshold, size, rng):
+    """Two outputs on a dictionary of these candidates, with coefficients of that size."""
+    dictionary = dictionary_of(x, threshold)
+    coefficients = size * rng.normal(size=(dictionary.size, 2))
+    return RKHSFunction(dictionary, coefficients, Normaliser.identity(x.shape[1]), ("a", "b"))
+
+
 def assert_valid(dictionary):
     """The factor is that of the Gram matrix, and solves with it."""
     factor = np.tril(dictionary.cholesky)
@@ -121,9 +128,8 @@ def test_factors_stay_valid_through_admission_removal_and_new_weights(x, thresho
 def test_replacement_is_finite_and_keeps_the_size(x, threshold, size, seed):
     """As `Learner._grown` replaces at capacity."""
     rng = np.random.default_rng(seed)
-    dictionary = dictionary_of(x, threshold)
-    coefficients = size * rng.normal(size=(dictionary.size, 2))
-    function = RKHSFunction(dictionary, coefficients, Normaliser.identity(x.shape[1]), ("a", "b"))
+    function = random_function(x, threshold, size, rng)
+    dictionary, coefficients = function.dictionary, function.coefficients
     count = int(rng.integers(1, dictionary.size + 1))
     moment = second_moment(dictionary.kernel(x, dictionary.centres))
     positions = cheapest_removals(dictionary, coefficients, count, moment)
@@ -140,9 +146,8 @@ def test_replacement_is_finite_and_keeps_the_size(x, threshold, size, seed):
 @given(candidates(least=2), thresholds, scales, st.integers(0, 2**32 - 1))
 def test_the_re_projection_agrees_with_the_function_and_moves_nothing_without_cause(x, threshold, size, seed):
     rng = np.random.default_rng(seed)
-    dictionary = dictionary_of(x, threshold)
-    coefficients = size * rng.normal(size=(dictionary.size, 2))
-    function = RKHSFunction(dictionary, coefficients, Normaliser.identity(x.shape[1]), ("a", "b"))
+    function = random_function(x, threshold, size, rng)
+    dictionary, coefficients = function.dictionary, function.coefficients
     same = function.project(dictionary, x, start=coefficients)
     np.testing.assert_array_equal(same.coefficients, coefficients)
     reweighted, kept = dictionary.reweighted(10.0 ** rng.uniform(-1, 0.5, x.shape[1]), 0.3 * threshold)
