@@ -98,9 +98,8 @@ class _Worker:
 
     def interrupt(self) -> None:
         """Stop the call as Ctrl-C does, which lets a training save."""
-        if self.index is not None and self.process.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGINT)
+        if self.index is not None and self.process.pid is not None and self.process.is_alive():
+            os.kill(self.process.pid, signal.SIGINT)
 
     def stop(self, patience: float) -> None:
         self.connection.close()
