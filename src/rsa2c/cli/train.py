@@ -33,10 +33,10 @@ class CommonOptions:
     """Training steps, rounded up to whole epochs (PPO: rollouts); unset takes a number fit for the environment."""
     out: str = "runs"
     """Folder in which the run's own folder is made."""
-    track: Flag = True
-    """Write TensorBoard events where tensorboard is installed."""
-    report: Flag = True
-    """Write report.html at the end."""
+    no_track: Flag = False
+    """Write no TensorBoard events; else they are written where tensorboard is installed."""
+    no_report: Flag = False
+    """Write no report.html at the end."""
     quiet: Flag = False
     """Show no progress."""
 
@@ -94,10 +94,10 @@ def _train(options: CommonOptions, told: dict[str, Any]) -> None:
         options.total_timesteps,
         options.out,
         display=not options.quiet,
-        track=options.track,
+        track=not options.no_track,
         **told,
     )
-    _finish(run, options.report, options.quiet)
+    _finish(run, options)
 
 
 @dataclass
@@ -108,10 +108,10 @@ class ResumeOptions:
     """Run folder, or its name under ./runs."""
     total_timesteps: int | None = None
     """Training steps in all, those already done included; unset takes what the run was first told."""
-    track: Flag = True
-    """Write TensorBoard events where tensorboard is installed."""
-    report: Flag = True
-    """Write report.html at the end."""
+    no_track: Flag = False
+    """Write no TensorBoard events; else they are written where tensorboard is installed."""
+    no_report: Flag = False
+    """Write no report.html at the end."""
     quiet: Flag = False
     """Show no progress."""
 
@@ -130,8 +130,8 @@ def resume(arguments: list[str]) -> None:
     run = Run.open(options.run)
     # A run that was stopped in its last evaluation has nothing left to train
     if options.total_timesteps is not None or not is_finished(run) or is_judged(run):
-        resume_run(run.path, options.total_timesteps, display=not options.quiet, track=options.track)
-    _finish(run, options.report, options.quiet)
+        resume_run(run.path, options.total_timesteps, display=not options.quiet, track=not options.no_track)
+    _finish(run, options)
 
 
 def _announce(quiet: bool) -> None:
@@ -139,16 +139,16 @@ def _announce(quiet: bool) -> None:
         print("preparing (compiles for some seconds in the first run after an installation)", file=sys.stderr)
 
 
-def _finish(run: Run, report: bool, quiet: bool) -> None:
+def _finish(run: Run, options: CommonOptions | ResumeOptions) -> None:
     """Judge the run, write its report, say what it came to; a report that fails costs nothing but itself."""
     from rsa2c.report import write_report
     from rsa2c.training import FINAL_EPISODES, judge
 
-    if not quiet:
+    if not options.quiet:
         print(f"evaluating over {FINAL_EPISODES} episodes", file=sys.stderr)
     judge(run)
     path = None
-    if report:
+    if not options.no_report:
         try:
             path = write_report(run)
         except Exception as error:
