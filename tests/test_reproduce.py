@@ -166,7 +166,7 @@ def test_every_table_stands_on_any_part_of_a_study():
                    made("sac", 0, -140.0, "rl-zoo"), made("rsa2c-kme", 0, -500.0, distractors=10)]  # fmt: skip
     lqr = {"environment": "rsa2c/LQR-v0", "gap": 0.05}
     everything += [made("rsa2c-kme", 0, -10.0, **lqr),
-                   made("rsa2c-kme", 0, -10.0, "paper", varied="step_rule=polynomial", **lqr)]  # fmt: skip
+                   made("rsa2c-kme", 0, -10.0, varied="step_rule=polynomial", **lqr)]  # fmt: skip
     for item in everything:
         assert build(Selection([item]), [item.environment])
     assert build(Selection(everything), ["Pendulum-v1", "rsa2c/LQR-v0"])
@@ -205,7 +205,7 @@ def test_the_random_iterate_weighs_early_epochs_more_and_a_known_rate_is_found()
     assert figures.fitted_rate(epochs, gap) == pytest.approx(0.4, abs=1e-6)
     falling = Curve(epochs * 10, epochs, -gap, gap)
     item = made("rsa2c-kme", 0, -1.0, curve=falling, steps=20_000, epochs=2000)
-    at, expected = figures.random_iterate(item, 10.0)
+    at, expected = figures.random_iterate(item)
     np.testing.assert_allclose(at, epochs)
     weights = (np.arange(2000) + 1.0) ** -0.75
     slow = np.cumsum(weights * gap) / np.cumsum(weights)

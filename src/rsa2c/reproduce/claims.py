@@ -76,7 +76,7 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
     if claim.statistic == "importance_order":
         comparisons = _orders(study, claim, runs)
     elif claim.statistic == "lqr_rate":
-        comparisons = _rates(study, claim, environment)
+        comparisons = _rates(study, claim, environment, preset)
         missing = []
     elif claim.stage == "late against early":
         comparisons = _stages(study, claim, runs)
@@ -192,13 +192,12 @@ def _stages(study: Selection, claim: Claim, runs: dict[str, list[Record]]) -> li
     return found
 
 
-def _rates(study: Selection, claim: Claim, environment: str) -> list[Comparison]:
+def _rates(study: Selection, claim: Claim, environment: str, preset: str) -> list[Comparison]:
     """By how much the fitted exponent of the random iterate's gap exceeds the theorem's, under its step sizes."""
     found = []
     for name in claim.subject:
-        runs = [item for item in study.records if item.environment == environment and item.algorithm == name
-                and item.varied == "step_rule=polynomial"]  # fmt: skip
-        rates = [fitted_rate(*random_iterate(item, item.steps / item.epochs)) for item in runs]
+        runs = study.theory(environment, preset=preset, algorithm=name)
+        rates = [fitted_rate(*random_iterate(item)) for item in runs]
         excess = [rate - paper.document()["theory"]["rate"] for rate in rates if np.isfinite(rate)]
         if excess:
             found.append(Comparison(name, statistics.estimate([excess], np.mean, study.rng), len(excess)))

@@ -17,6 +17,8 @@ from rsa2c.sweep import Job
 
 EXPLAINED = 200
 """States of the beeswarms."""
+LARGEST_GAP = 1e3
+"""Of LQR, as a multiple of the optimal cost."""
 
 
 def curves(study: Selection, environment: str, preset: str, folder: Path) -> list[Path]:
@@ -56,7 +58,7 @@ def gap_curves(study: Selection, environment: str, preset: str, folder: Path) ->
     for algorithm in study.algorithms(chosen):
         runs = [item.curve for item in chosen if item.algorithm == algorithm]
         count = min(len(item.steps) for item in runs)
-        values = np.minimum(np.stack([item.gap[:count] for item in runs]), 1e3)
+        values = bounded(np.stack([item.gap[:count] for item in runs]))
         low, median, high = np.percentile(values, [25, 50, 75], axis=0)
         shown[algorithm] = (runs[0].steps[:count], median, low, high)
     if not shown:
@@ -66,26 +68,30 @@ def gap_curves(study: Selection, environment: str, preset: str, folder: Path) ->
     return plots.save(figure, folder / f"gap_{preset}")
 
 
-def random_iterate(record: Record, epoch_steps: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def bounded(gap: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gaps, that of an unstable policy no longer astronomical."""
+    return np.minimum(gap, LARGEST_GAP)
+
+
+def random_iterate(record: Record) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Epochs T and the expected gap of Theorem 2's random iterate, drawn from t < T with weights alpha_t.
 
     The gap between two evaluations is taken to be that of the later one.
     """
     exponent = paper.document()["theory"]["actor"]
-    epochs = record.curve.steps / epoch_steps
+    epochs = record.curve.steps / (record.steps / record.epochs)
     edges = np.concatenate([[0.0], epochs])
     mass = np.diff((edges + 1.0) ** (1.0 - exponent))  # the integral of (t+1)^-exponent, up to a factor
-    gap = np.minimum(record.curve.gap, 1e3)
-    return epochs, np.cumsum(mass * gap) / np.cumsum(mass)
+    return epochs, np.cumsum(mass * bounded(record.curve.gap)) / np.cumsum(mass)
 
 
 def rate_curves(study: Selection, environment: str, folder: Path) -> list[Path]:
     """LQR under the theory's step sizes: the random iterate's expected gap beside the theorem's rate."""
     theory = paper.document()["theory"]
-    runs = [item for item in study.records if item.environment == environment and item.varied == "step_rule=polynomial"]
+    runs = study.theory(environment)
     shown: dict[str, Any] = {}
     for algorithm in study.algorithms(runs):
-        found = [random_iterate(item, item.steps / item.epochs) for item in runs if item.algorithm == algorithm]
+        found = [random_iterate(item) for item in runs if item.algorithm == algorithm]
         count = min(len(epochs) for epochs, _ in found)
         gaps = np.stack([gap[:count] for _, gap in found])
         low, median, high = np.percentile(gaps, [25, 50, 75], axis=0)
