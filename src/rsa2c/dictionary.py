@@ -128,20 +128,6 @@ class Dictionary:
         return np.array(positions, dtype=np.intp), np.array(errors)
 
 
-def removal_costs(dictionary: Dictionary, coefficients: NDArray, second_moment: NDArray | None = None) -> NDArray:
-    """(q,): what removing each state and re-projecting optimally costs the function with these coefficients.
-
-    In squared RKHS norm, exactly |c_j|^2 / [K^-1]_jj. With the batch's second moment G = Phi^T Phi / N,
-    the mean-square change on the batch instead: |c_j|^2 [K^-1 G K^-1]_jj / [K^-1]_jj^2.
-    """
-    inverse = dictionary.inverse()
-    diagonal = np.diag(inverse)
-    squared = np.einsum("jm,jm->j", coefficients, coefficients)
-    if second_moment is None:
-        return squared / diagonal
-    return squared * np.einsum("ij,ij->j", inverse, second_moment @ inverse) / diagonal**2
-
-
 def removed(dictionary: Dictionary, coefficients: NDArray, positions: NDArray) -> NDArray:
     """(q - r, m): coefficients after removing the states at `positions` and re-projecting in RKHS norm.
 
