@@ -39,6 +39,18 @@ def test_pure_noise_leaves_no_feature_far_above_the_null():
     assert moments.max() < 4 * null[0]
 
 
+@pytest.mark.parametrize("statistic", ["squared", "absolute", "signed"])
+def test_what_is_logged_is_the_mean_absolute_attribution_whatever_guides(statistic):
+    states, target, _ = useful_and_useless()
+    logged = []
+    for name in (statistic, "absolute"):
+        config, rng = Config(phi_statistic=name), np.random.default_rng(3)
+        moments, _, phi = measure(shadow_critic(states, [target], config, rng), 8, config, rng)
+        logged.append(phi)
+    np.testing.assert_array_equal(*logged)
+    np.testing.assert_allclose(logged[1], moments[0])
+
+
 @pytest.mark.parametrize("floor", [0.02, 0.5])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_weights_keep_floor_and_sum(floor, power):

@@ -143,7 +143,7 @@ def enumerates(players: int, config: Config) -> bool:
 
 def measure(explained: Explained, d: int, config: Config, rng: np.random.Generator) -> tuple[NDArray, NDArray, NDArray]:
     """Importance of the d state features to each source, (sources, d), each source's null, (sources,), and the mean
-    attribution of the first source, (d,), signed if that is the statistic, else absolute."""
+    absolute attribution of the first source, (d,), whatever the statistic that guides."""
     x, dictionary, coefficients = explained.x, explained.dictionary, explained.coefficients
 
     def drawn(count: int) -> NDArray[np.float64]:
@@ -167,5 +167,4 @@ def measure(explained: Explained, d: int, config: Config, rng: np.random.Generat
     statistic = STATISTICS[config.phi_statistic]
     means = np.stack([statistic(phi[:, :, source]).sum(axis=2).mean(axis=0) for source in explained.sources])
     null = means[:, d:].mean(axis=1) if means.shape[1] > d else np.zeros(len(means))
-    first = phi[:, :d, 0] if config.phi_statistic == "signed" else np.abs(phi[:, :d, 0])
-    return means[:, :d], null, first.mean(axis=0)
+    return means[:, :d], null, np.abs(phi[:, :d, 0]).mean(axis=0)
