@@ -15,19 +15,28 @@ CAPTIONS = {
     "ablation_default": "Ablation, preset `default`: mean evaluation return with its 95% interval over seeds",
     "ablation_paper": "Ablation, preset `paper`",
     "comparison_default": "Beside Stable-Baselines3's SAC and PPO",
+    "comparison_paper": "The same with the preset `paper`",
     "distractors_10": "With 10 useless features",
     "distractors_30": "With 30 useless features",
     "gap_default": "Gap to the optimal cost along training: median and interquartile range over seeds",
     "gap_paper": "The same with the preset `paper`",
+    "random_iterate": "Expected gap of Theorem 2's random iterate under its step sizes, beside the theorem's rate",
     "beeswarm_kme_default": "The value's attributions under KME",
     "beeswarm_cme_default": "The value's attributions under CME",
     "heatmap_kme_default": "Importances over training under KME",
     "heatmap_cme_default": "Importances over training under CME",
+    "beeswarm_kme_paper": "The value's attributions under KME, preset `paper`",
+    "beeswarm_cme_paper": "The value's attributions under CME, preset `paper`",
+    "heatmap_kme_paper": "Importances over training under KME, preset `paper`",
+    "heatmap_cme_paper": "Importances over training under CME, preset `paper`",
+    "cost_time": "Milliseconds of an epoch against the size of the dictionaries",
+    "cost_memory": "Peak memory of an epoch's arrays against the size of the dictionaries",
 }
 INTRODUCTION = """\
 # The paper and ours
 
-Every table has the paper's figure, ours with the preset `paper` (its algorithm and settings) and ours with `default`.
+Every table has the paper's figure, ours with the preset `paper` (its algorithm and settings, ours where it gives none:
+`src/rsa2c/presets` says which) and ours with `default`.
 Made by `python benchmarks/results_page.py` from the records under `results/`, which `rsa2c reproduce` writes: a row for
 each run in `runs.csv`, with its commit. What was not run is missing here, and nothing is filled in from elsewhere.
 """

@@ -89,6 +89,12 @@ def test_an_unreachable_ray_address_is_an_error_with_a_remedy(address):
         list(run_all(sleep_then, [1], executor="ray", address=address))
 
 
+def test_ray_without_an_address_joins_no_cluster(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    assert [event.value for event in run_all(abs, [-2], executor="ray", workers=1) if event.ended] == [2]
+
+
 def test_described_names_type_and_place_of_what_nobody_foresaw():
     try:
         square_or_fail("raise")

@@ -109,6 +109,36 @@ def test_difference_agrees_with_scipy_and_is_antisymmetric():
     assert pair.low < pair.value < pair.high
 
 
+def test_std_is_the_plain_one_and_scales_with_the_scores():
+    found = st.std(TWO[0])
+    assert found.value == pytest.approx(standard.stdev(TWO[0]))
+    assert found.low < found.value < found.high
+    scaled = st.std(10 * TWO[0] + 5)
+    assert (scaled.value, scaled.low, scaled.high) == pytest.approx((10 * found.value, 10 * found.low, 10 * found.high))
+    wide = st.std(TWO[0], level=0.99)
+    assert wide.low < found.low and wide.high > found.high
+
+
+def test_std_difference_is_antisymmetric():
+    one, other = st.std_difference(TWO[0], TWO[1]), st.std_difference(TWO[1], TWO[0])
+    assert one.value == pytest.approx(standard.stdev(TWO[0]) - standard.stdev(TWO[1]))
+    assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+
+
+@pytest.mark.parametrize("n", [5, 10])
+@pytest.mark.parametrize("sigma, other", [(1.0, 1.0), (1.0, 3.0), (3.0, 1.0)])
+def test_intervals_of_stds_cover_as_often_as_they_say(n, sigma, other):
+    generator = np.random.default_rng(20)
+    alone = apart = 0
+    for _ in range(1500):
+        x, y = generator.normal(0.0, sigma, n), generator.normal(0.0, other, n)
+        one, both = st.std(x), st.std_difference(x, y)
+        alone += one.low <= sigma <= one.high
+        apart += both.low <= sigma - other <= both.high
+    assert 0.92 < alone / 1500 < 0.98
+    assert 0.92 < apart / 1500 < 0.98
+
+
 def test_probability_of_improvement_by_plain_comparisons():
     ours = st.probability_of_improvement(TWO, OTHER, rng(), repetitions=500)
     shares = []
@@ -242,6 +272,8 @@ def test_order_of_importances():
         (lambda: st.estimate([[]], np.mean, rng()), "one number a run"),
         (lambda: st.estimate([[1.0, math.nan]], np.mean, rng()), "must be finite"),
         (lambda: st.difference([[1.0]], [[1.0], [2.0]], np.mean, rng()), "same tasks, got 1 and 2"),
+        (lambda: st.std([1.0]), "at least two runs"),
+        (lambda: st.std_difference([1.0, 2.0], [1.0, math.inf]), "must be finite"),
         (lambda: st.aligned([([0, 0], [1, 2])], [0]), "must increase"),
         (lambda: st.aligned([([0, 1], [1])], [0]), "two vectors of one length"),
         (lambda: st.common_grid([]), "got none"),
@@ -258,3 +290,8 @@ def test_bad_input_is_named(call, message):
 def test_bad_settings_are_named(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         st.estimate(TWO, np.mean, rng(), **wrong)
+
+
+def test_a_bad_level_of_a_std_is_named():
+    with pytest.raises(ConfigError, match="level must lie between 0 and 1, got 95"):
+        st.std(TWO[0], level=95)

@@ -15,7 +15,7 @@ from rsa2c.cli import main
 from rsa2c.config import ALGORITHMS, Config, make_config
 from rsa2c.errors import ConfigError, NotFoundError
 from rsa2c.store import Run, StorageError
-from rsa2c.sweep import Grid, check_same, run_job, run_sweep, summary
+from rsa2c.sweep import Grid, check_same, is_done, run_job, run_sweep, summary
 from rsa2c.training import train_run
 
 SMALL = {
@@ -68,7 +68,7 @@ def test_a_grid_is_the_product_of_its_axes_with_readable_names():
 def test_seeds_may_be_a_number_and_steps_a_mapping():
     grid = Grid.of({"environments": ["Pendulum-v1", "Ant-v5"], "seeds": 3, "total_timesteps": {"Ant-v5": 5}})
     assert {job.fields["seed"] for job in grid.jobs()} == {0, 1, 2}
-    assert {(job.environment, job.total_timesteps) for job in grid.jobs()} == {("Pendulum-v1", None), ("Ant-v5", 5)}
+    assert {(job.environment, job.total_timesteps) for job in grid.jobs()} == {("Pendulum-v1", 200_000), ("Ant-v5", 5)}
 
 
 def test_baselines_take_part_once_whatever_the_presets():
@@ -186,6 +186,12 @@ def test_a_run_trained_further_is_judged_again_and_a_longer_one_is_refused(tmp_p
     assert (before["steps"], after["steps"]) == (800, 1400) and before["mean_0"] != after["mean_0"]
     with pytest.raises(ConfigError, match=r"was told to train 1,200 steps, the sweep asks for 600"):
         run_job(short, tmp_path)
+
+
+def test_a_sweep_that_names_no_steps_asks_for_the_usual_number(swept):
+    out, jobs, _ = swept
+    unnamed = {key: value for key, value in SMALL.items() if key != "total_timesteps"}
+    assert is_done(jobs[0], out) and not is_done(Grid.of(unnamed).jobs()[0], out)
 
 
 def test_workers_end_with_a_master_that_is_killed(tmp_path):

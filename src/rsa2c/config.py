@@ -30,6 +30,15 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 }
 """Variants of the method: they differ in these three fields and in nothing else."""
 
+TOTAL_TIMESTEPS = {
+    "Pendulum-v1": 200_000,
+    "rsa2c/LQR-v0": 1_200_000,
+    "BipedalWalker-v3": 3_960_000,
+    "Ant-v5": 3_980_000,
+}
+"""Steps of a run that was not told how many; 1 M for other environments. With the warm-up and the last epoch rounded
+up, BipedalWalker-v3 and Ant-v5 end below 4 M."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -354,6 +363,11 @@ def make_config(env_id: str, preset: str = "default", algorithm: str | None = No
         )
     variant = ALGORITHMS[algorithm] if algorithm else {}
     return Config().updated(**{**(presets[preset] or {}), **variant, **overrides})
+
+
+def default_timesteps(env_id: str) -> int:
+    """Steps of a run that was not told how many."""
+    return TOTAL_TIMESTEPS.get(env_id, 1_000_000)
 
 
 def algorithm_name(config: Config) -> str:

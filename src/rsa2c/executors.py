@@ -173,7 +173,8 @@ def _on_ray(
     if started:
         _check_reachable(address)
         try:
-            ray.init(address=address, num_cpus=workers if address is None else None, include_dashboard=False,
+            # Without an address Ray would join a cluster that happens to run on this machine
+            ray.init(address=address or "local", num_cpus=None if address else workers, include_dashboard=False,
                      log_to_driver=False, logging_level="error")  # fmt: skip
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise _unreachable(str(address), error) from error

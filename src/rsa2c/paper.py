@@ -88,10 +88,15 @@ class Claim(Source):
     statistic: str
     subject: tuple[str, ...]
     against: tuple[str, ...]
-    direction: Literal["higher", "lower", "similar", "order"]
+    direction: Literal["higher", "lower", "similar", "at most", "order"]
+    """At most: no higher than what it is compared with, or small, by a margin."""
     order: tuple[str, ...] = ()
     """Features, most important first, where the direction is an order."""
     stage: str | None = None
+    noise: Literal["largest", "every"] = "largest"
+    """The levels of the noise table that a statistic under noise is about."""
+    most: bool = False
+    """Whether the claim is about most of `against`, not all."""
     note: str | None = None
 
 

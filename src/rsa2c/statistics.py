@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.errors import ConfigError, DataError
@@ -28,7 +29,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and the bounds of its bootstrap percentile interval."""
+    """A number and the bounds of its interval: a bootstrap percentile one unless its function says otherwise."""
 
     value: float
     low: float
@@ -62,8 +63,7 @@ def bootstrap(strata: Strata, statistic: Statistic, rng: np.random.Generator, re
 
 def percentile_interval(replicates: Array, level: float = LEVEL) -> tuple[float, float]:
     """The central interval that holds the share `level` of the replicates."""
-    if not 0 < level < 1:
-        raise ConfigError(f"level must lie between 0 and 1, got {level}.")
+    _check_level(level)
     # Replicates may be infinite (a threshold never reached): order statistics need no interpolation between them.
     method: Literal["linear", "inverted_cdf"] = "linear" if np.all(np.isfinite(replicates)) else "inverted_cdf"
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], method=method)
@@ -95,6 +95,30 @@ def difference(
     value = statistic(np.concatenate(_strata(strata)), axis=0) - statistic(np.concatenate(_strata(other)), axis=0)
     replicates = bootstrap(strata, statistic, rng, repetitions) - bootstrap(other, statistic, rng, repetitions)
     return Estimate(float(value), *percentile_interval(replicates, level))
+
+
+def std(scores: ArrayLike, level: float = LEVEL) -> Estimate:
+    """Standard deviation over runs (divisor n - 1) with the chi-square interval of normal scores.
+
+    A percentile bootstrap of it covers the truth 58% of the time with 5 runs where it says 95%.
+    """
+    array = _runs(scores, "scores")
+    free = len(array) - 1
+    if free < 1:
+        raise DataError("a standard deviation needs at least two runs, got one.")
+    _check_level(level)
+    value = float(array.std(ddof=1))
+    low, high = (value * np.sqrt(free / scipy.stats.chi2.ppf((1 + side * level) / 2, free)) for side in (1, -1))
+    return Estimate(value, float(low), float(high))
+
+
+def std_difference(scores: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Estimate:
+    """std(scores) - std(other), its interval recovered from theirs (MOVER; Zou and Donner, 2008)."""
+    ours, theirs = std(scores, level), std(other, level)
+    value = ours.value - theirs.value
+    low = value - np.hypot(ours.value - ours.low, theirs.high - theirs.value)
+    high = value + np.hypot(ours.high - ours.value, theirs.value - theirs.low)
+    return Estimate(value, float(low), float(high))
 
 
 def probability_of_improvement(
@@ -239,6 +263,11 @@ def _strata(strata: Strata) -> list[Array]:
 def _check_same_tasks(strata: Strata, other: Strata) -> None:
     if len(strata) != len(other):
         raise DataError(f"both methods need the same tasks, got {len(strata)} and {len(other)}.")
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ConfigError(f"level must lie between 0 and 1, got {level}.")
 
 
 def _check_repetitions(repetitions: int) -> None:

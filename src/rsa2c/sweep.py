@@ -18,7 +18,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from rsa2c.config import ALGORITHMS, Config, make_config
+from rsa2c import rl_zoo
+from rsa2c.config import ALGORITHMS, Config, default_timesteps, make_config
 from rsa2c.errors import ConfigError, FileFormatError, RSA2CError, did_you_mean
 from rsa2c.executors import Executor, run_all
 from rsa2c.files import HeldError, PathLike, StorageError, read_yaml
@@ -54,7 +55,7 @@ class Job:
     environment: str
     algorithm: str
     preset: str
-    total_timesteps: int | None
+    total_timesteps: int
     fields: dict[str, Any]
     """Fields of `Config` that the sweep sets, the seed among them."""
     varied: tuple[str, ...] = ()
@@ -160,7 +161,7 @@ class Grid:
                     environment,
                     algorithm,
                     PRESET if baseline else preset,
-                    self._steps(environment),
+                    self._steps(environment, algorithm),
                     {**shown, **told},
                     () if baseline else tuple(lists),
                     int(self.options["final_episodes"]),
@@ -169,9 +170,13 @@ class Grid:
                 jobs.setdefault(job.run_id, job)
         return list(jobs.values())
 
-    def _steps(self, environment: str) -> int | None:
+    def _steps(self, environment: str, algorithm: str) -> int:
         steps = self.options["total_timesteps"]
-        return steps.get(environment) if isinstance(steps, Mapping) else steps
+        steps = steps.get(environment) if isinstance(steps, Mapping) else steps
+        if steps is not None:
+            return int(steps)
+        baseline = algorithm in BASELINES
+        return rl_zoo.settings(algorithm, environment).total_timesteps if baseline else default_timesteps(environment)
 
 
 def run_job(job: Job, out: PathLike) -> dict[str, Any]:
@@ -211,6 +216,7 @@ def summary(run: Run) -> dict[str, Any]:
         "seconds": float(last["seconds"]),
         "commit": document.get("commit"),
         "processor": str(document.get("processor", "")),
+        "versions": ", ".join(f"{name} {version}" for name, version in document.get("versions", {}).items()),
     }
     for variance, values in zip(returns["noise_variance"], returns["returns"], strict=True):
         row[f"mean_{variance:g}"], row[f"std_{variance:g}"] = float(values.mean()), float(values.std())
@@ -224,7 +230,7 @@ def check_same(job: Job, run: Run) -> None:
         held = f"{document['algorithm']} on {document['environment']}"
         raise ConfigError(f"run {run.path} holds {held}. Use another --out.")
     steps = document["total_timesteps"]
-    if job.total_timesteps is not None and steps > job.total_timesteps:
+    if steps > job.total_timesteps:
         raise ConfigError(
             f"run {run.path} was told to train {steps:,} steps, the sweep asks for {job.total_timesteps:,}. "
             "Use another --out, or delete that run's folder."
@@ -296,14 +302,18 @@ def _when_free(call: Callable[[], Any]) -> Any:
 
 def is_done(job: Job, out: PathLike) -> bool:
     """Whether a run and its last evaluation are there, as the job asks for them."""
-    from rsa2c import training
-
-    run = Run(Path(out) / job.run_id)
     try:
-        trained = run.config_path.exists() and training.is_finished(run, job.total_timesteps)
-        return trained and training.is_judged(run, job.final_episodes, job.final_noise)
+        return is_whole(job, Run(Path(out) / job.run_id))
     except RSA2CError:
         return False
+
+
+def is_whole(job: Job, run: Run) -> bool:
+    """The same of its folder, where what is damaged is an error."""
+    from rsa2c import training
+
+    trained = run.config_path.exists() and training.is_finished(run, job.total_timesteps)
+    return trained and training.is_judged(run, job.final_episodes, job.final_noise)
 
 
 def _of_baselines(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 from rsa2c import baseline_runs, snapshot
 from rsa2c.agent import RSA2C
 from rsa2c.baselines import BASELINES, Baseline
-from rsa2c.config import Config, algorithm_name, make_config
+from rsa2c.config import Config, algorithm_name, default_timesteps, make_config
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError, NotFoundError
 from rsa2c.files import PathLike, StorageError
@@ -51,15 +51,6 @@ __all__ = [
     "train_run",
 ]
 
-TOTAL_TIMESTEPS = {
-    "Pendulum-v1": 200_000,
-    "rsa2c/LQR-v0": 1_200_000,
-    "BipedalWalker-v3": 3_960_000,
-    "Ant-v5": 3_980_000,
-}
-"""Steps of a run that was not told how many; 1 M for other environments. With the warm-up and the last epoch rounded
-up, BipedalWalker-v3 and Ant-v5 end below 4 M."""
-
 FINAL_EPISODES = 100
 """Episodes of a run's last evaluation, from seed 0 on, as `rsa2c evaluate` plays them."""
 
@@ -87,7 +78,7 @@ def train_run(
             env_id, algorithm, preset, total_timesteps, out, suffix, display=display, track=track, **fields
         )
     config = make_config(env_id, preset, algorithm, **fields)
-    total = total_timesteps if total_timesteps is not None else TOTAL_TIMESTEPS.get(env_id, 1_000_000)
+    total = total_timesteps if total_timesteps is not None else default_timesteps(env_id)
     name = algorithm or algorithm_name(config)
     run_id = make_run_id(env_id, name, preset, config) + suffix
     Run.refuse_existing(out, run_id)

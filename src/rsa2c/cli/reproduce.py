@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,12 +75,11 @@ def reproduce(arguments: list[str]) -> None:
     records, problems = study.collect(found, runs)
     for run_id, problem in problems.items():
         print(f"left out: {run_id}: {problem}", file=sys.stderr)
-    command_line = shlex.join(["rsa2c", "reproduce", *arguments])
     if not (options.only_tables or options.quick or options.grids):
         study.keep(options.target, records, out)
         for environment in {job.environment for job in study.jobs_of(found)}:
             study.measure_sizes(environment, out)
-    page, *others = study.write(options.target, records, out, found, runs, command_line)
+    page, *others = study.write(options.target, records, out, runs)
     print(page.read_text("utf-8"))
     print(f"{page} and {len(others)} other files", file=sys.stderr)
     if progress is not None:

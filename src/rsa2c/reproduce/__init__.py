@@ -18,8 +18,8 @@ from rsa2c.files import PathLike, write_atomically
 from rsa2c.reproduce import claims, figures, sizes, tables
 from rsa2c.reproduce.records import Record, read_records, record, write_records
 from rsa2c.reproduce.tables import Selection, Table
-from rsa2c.store import Run, provenance
-from rsa2c.sweep import Grid, Job
+from rsa2c.store import Run
+from rsa2c.sweep import Grid, Job, check_same, is_whole
 
 Preset = Literal["default", "paper", "both"]
 QUICK = {"seeds": 2, "steps": 20_000, "episodes": 5}
@@ -65,26 +65,29 @@ def jobs_of(found: Mapping[str, list[Job]]) -> list[Job]:
 
 
 def collect(found: Mapping[str, list[Job]], runs: PathLike) -> tuple[list[Record], dict[str, str]]:
-    """Records of the finished runs, and what is wrong with those that cannot be read."""
+    """Records of the runs that are there as their jobs ask for them, and what is wrong with those that cannot be read
+    or were made otherwise."""
     records, problems = [], {}
     for name, jobs in found.items():
         for job in jobs:
             folder = Run(Path(runs) / job.run_id)
             try:
                 if folder.returns_path.exists():
-                    records.append(record(name, job, folder))
+                    check_same(job, folder)
+                    if is_whole(job, folder):
+                        records.append(record(name, job, folder))
             except (RSA2CError, LookupError, ValueError) as error:
                 problems[job.run_id] = described(error)
     return records, problems
 
 
 def write(
-    target: str, records: Sequence[Record], out: PathLike, found: Mapping[str, list[Job]] | None = None,
-    runs: PathLike | None = None, command: str = "",
+    target: str, new: Sequence[Record], out: PathLike, runs: PathLike | None = None
 ) -> list[Path]:  # fmt: skip
-    """Records, tables and figures of a study under `out`; beeswarms and heatmaps need the run folders too."""
+    """Records, tables and figures of a study under `out`, where others may be; beeswarms and heatmaps are those of the
+    new records, whose folders are under `runs`."""
     out = Path(out)
-    records, written = keep(target, records, out)
+    records, written = keep(target, new, out)
     study = Selection(records)
     environments = list(dict.fromkeys(item.environment for item in records))
     made = build(study, environments, out)
@@ -102,12 +105,11 @@ def write(
         written += figures.rate_curves(study, environment, pictures)
         if rows := sizes.read_rows(environment, out):
             written += figures.size_curves(rows, pictures)
-    if found is not None and runs is not None:
-        jobs = jobs_of(found)
-        for preset in tables.PRESETS:
-            written += figures.explanations(jobs, Path(runs), preset, pictures)
+        if runs is not None:
+            for preset in tables.PRESETS:
+                written += figures.explanations(Selection(new), environment, Path(runs), preset, pictures)
     page = out / "tables.md"
-    write_atomically(page, _page(target, records, made, command or _command_of(page)).encode())
+    write_atomically(page, _page(target, records, made).encode())
     return [page, *written]
 
 
@@ -137,7 +139,7 @@ def measure_sizes(environment: str, out: PathLike) -> None:
 
 def build(study: Selection, environments: Sequence[str], folder: PathLike | None = None) -> list[Table]:
     """Every table that the records allow, and that of `measure_sizes` where `folder` has it."""
-    made = []
+    made = [tables.runs(study)]
     for environment in environments:
         if environment.startswith("rsa2c/LQR"):
             made += [tables.gaps(study, environment), tables.rates(study, environment)]
@@ -153,27 +155,17 @@ def build(study: Selection, environments: Sequence[str], folder: PathLike | None
     return [table for table in made if table.rows]
 
 
-def _command_of(page: Path) -> str:
-    """The command that a page names, so that making it again from its records does not lose it."""
-    lines = page.read_text("utf-8").splitlines() if page.exists() else []
-    return next((line.removeprefix("- command: `").rstrip("`") for line in lines if line.startswith("- command: ")), "")
+def _page(target: str, records: Sequence[Record], made: Sequence[Table]) -> str:
+    def of(name: str) -> str:
+        return "; ".join(sorted({getattr(item, name) for item in records} - {""})) or "not noted"
 
-
-def _page(target: str, records: Sequence[Record], made: Sequence[Table], command: str) -> str:
-    counts: dict[str, int] = {}
-    for item in records:
-        counts[item.grid] = counts.get(item.grid, 0) + 1
-    commits = sorted({item.commit for item in records})
-    processors = sorted({item.processor for item in records if item.processor})
-    versions = ", ".join(f"{name} {version}" for name, version in provenance()["versions"].items())
     head = [
         f"# {target}: the paper and ours",
         "",
-        *([f"- command: `{command}`"] if command else []),
-        f"- runs: {', '.join(f'{name} {count}' for name, count in counts.items())}",
-        f"- commits of the runs: {', '.join(commits)}",
-        *([f"- processors: {', '.join(processors)}"] if processors else []),
-        f"- page made with {versions} (each run's folder has its own)",
+        f"- command: `rsa2c reproduce {target}` (one grid of it: `--grids NAME`)",
+        f"- commits of the runs: {of('commit')}",
+        f"- processors: {of('processor')}",
+        f"- versions: {of('versions')}",
         "",
     ]
     return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"

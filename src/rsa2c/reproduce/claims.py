@@ -1,19 +1,23 @@
 """The paper's claims, each with our statistic, its interval and a verdict.
 
-A claim says that its subject is higher or lower than what it is compared with (or than zero), or similar. An *effect*
-is written so that positive is what the paper says. A claim holds when every comparison it makes was made, each with
-at least `FEWEST_SEEDS` seeds on both sides, and every interval lies on its side; it does not hold when one such
-interval lies on the other side (for "similar": when an effect exceeds the margin with its whole interval); else it
-cannot be said.
+A claim says that its subject is higher or lower than what it is compared with (or than zero), similar, or at most
+that. Each comparison has a range in which the claim holds; it holds with its whole interval in there, fails with its
+whole interval outside, else it cannot be said, nor can it with fewer than `FEWEST_SEEDS` seeds on one side. A claim
+holds when every comparison it makes was made and holds; it does not hold when one fails.
+
+A claim about every noise level makes its comparisons at each, with Bonferroni's level, so that neither a single lucky
+level carries it nor a single unlucky one refutes it. Standard deviations have normal-theory intervals. Times are those
+of runs that shared a machine: they are compared as ratios, whose intervals are widened by the factor `SHARED`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rsa2c import paper, statistics
 from rsa2c.config import make_config
@@ -29,21 +33,46 @@ FEWEST_SEEDS = 5
 """With fewer, a bootstrap interval is little more than the range, and complete separation is no rarity."""
 MARGIN = 0.1
 """What still counts as similar, as a share of the size of what it is compared with."""
-LARGEST_NOISE = 0.01
-"""The largest variance of the paper's main noise tables."""
-SHARES = ("memory_left", "epoch_growth")
-"""Statistics that are shares already: similar within the margin itself."""
+NOISE_LEVELS = (0.0, 0.001, 0.005, 0.01)
+"""The variances of the paper's main noise tables."""
+SHARED = 2.0
+"""Runs of identical variants, side by side on one machine, were seen to differ in time by factors of 0.6 to 1.3."""
+SPREADS = ("seed_spread", "noise_spread", "lqr_spread")
+"""Statistics that are standard deviations over seeds."""
+TIMES = ("epoch_time", "epoch_growth", "time_to_solution")
+"""Statistics that rest on a clock: their effects are relative differences."""
 
 Measure = Callable[[Record], float]
+Runs = dict[str, list[Record]]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One effect of a claim, positive as the paper says, and the seeds behind its smaller side."""
+    """One effect of a claim with the seeds behind its smaller side; the claim holds for effects in (low, high]."""
 
+    subject: str
     name: str
     effect: Estimate
     seeds: int
+    low: float
+    high: float
+    case: str = ""
+    """The noise level or the like, where the claim is about several."""
+
+    @property
+    def verdict(self) -> str:
+        """What this effect alone says."""
+        effect = self.effect
+        if self.seeds < FEWEST_SEEDS or np.isnan([effect.value, effect.low, effect.high]).any():
+            return OPEN
+        if self.low < effect.low and effect.high <= self.high:
+            return HOLDS
+        return FAILS if effect.high < self.low or effect.low > self.high else OPEN
+
+    @property
+    def slack(self) -> float:
+        """How far inside the range the effect is."""
+        return min(self.effect.value - self.low, self.high - self.effect.value)
 
 
 @dataclass(frozen=True)
@@ -57,81 +86,38 @@ class Finding:
     missing: list[str]
     """Methods of the claim that we have no runs of."""
     verdict: str
+    unmeasured: list[str] = field(default_factory=list)
+    """Methods whose runs do not have what the claim is about."""
 
     def __str__(self) -> str:
-        shown = [
-            f"{item.name}: {number(item.effect.value)} [{number(item.effect.low)}, {number(item.effect.high)}]"
-            for item in self.comparisons
-        ]
+        shown = []
+        for name in dict.fromkeys(item.name for item in self.comparisons):
+            worst = min((item for item in self.comparisons if item.name == name), key=lambda item: item.slack)
+            effect = worst.effect
+            what = f"{name}, at worst ({worst.case})" if worst.case else name
+            shown.append(f"{what}: {number(effect.value)} [{number(effect.low)}, {number(effect.high)}]")
         if self.missing and self.comparisons:
             shown.append(f"not run: {', '.join(self.missing)}")
+        if self.unmeasured:
+            shown.append(f"not measured: {', '.join(self.unmeasured)}")
         return "; ".join(shown) or NOTHING
 
 
 def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Finding:
     """One claim against our runs of one environment and preset."""
-    runs = {name: _runs(study, environment, preset, name) for name in (*claim.subject, *claim.against)}
-    missing = [name for name, found in runs.items() if not found]
-    margin = 0.0
-    if claim.statistic == "importance_order":
-        comparisons = _orders(study, claim, runs)
-    elif claim.statistic == "lqr_rate":
-        comparisons = _rates(study, claim, environment, preset)
-        missing = []
-    elif claim.stage == "late against early":
-        comparisons = _stages(study, claim, runs)
-    elif claim.statistic in MEASURES and claim.against:
-        comparisons, margin = _against(study, claim, runs)
-    elif claim.statistic in MEASURES:
-        comparisons, margin = _alone(study, claim, environment, runs)
-    else:
-        comparisons = []
-    return Finding(claim, environment, preset, comparisons, missing, _verdict(claim, comparisons, missing, margin))
-
-
-def _against(study: Selection, claim: Claim, runs: dict[str, list[Record]]) -> tuple[list[Comparison], float]:
-    """Every pair of a subject and what it is compared with, and what would still count as similar."""
-    of = _values(claim, runs)
-    summarise = SUMMARIES.get(claim.statistic, np.mean)
-    found, size = [], 0.0
-    for one in claim.subject:
-        for other in claim.against:
-            if not of[one] or not of[other]:
-                continue
-            if claim.statistic == "probability_of_improvement":
-                chance = statistics.probability_of_improvement([of[one]], [of[other]], study.rng)
-                effect = Estimate(chance.value - 0.5, chance.low - 0.5, chance.high - 0.5)
-            else:
-                effect = statistics.difference([of[one]], [of[other]], summarise, study.rng)
-            if claim.direction == "lower":
-                effect = Estimate(-effect.value, -effect.high, -effect.low)
-            found.append(Comparison(f"{one} against {other}", effect, min(len(of[one]), len(of[other]))))
-            size = max(size, abs(float(summarise(np.array(of[other]), axis=0))))
-    return found, MARGIN * size
-
-
-def _alone(
-    study: Selection, claim: Claim, environment: str, runs: dict[str, list[Record]]
-) -> tuple[list[Comparison], float]:
-    """A quantity that the paper speaks of by itself, and how large it may be where it is called small or stable: what
-    the prose says, or a share of the return."""
-    of = _values(claim, runs)
-    summarise = SUMMARIES.get(claim.statistic, np.mean)
-    found = [
-        Comparison(name, statistics.estimate([of[name]], summarise, study.rng), len(of[name]))
-        for name in claim.subject
-        if of[name]
-    ]
-    if claim.statistic in SHARES:
-        return found, MARGIN
-    said = [
-        item.high
-        for item in paper.figures()
-        if claim.statistic == "noise_spread" and item.quantity == "std" and item.high is not None
-        and (item.environment, item.algorithm) == (environment, claim.subject[0])
-    ]  # fmt: skip
-    returns = [item.mean for name in claim.subject for item in runs[name]]
-    return found, said[0] if said else MARGIN * abs(float(np.mean(returns))) if returns else 0.0
+    cases = list(_cases(study, claim, environment, preset))
+    level = 1.0 - (1.0 - statistics.LEVEL) / max(len(cases), 1)
+    comparisons: list[Comparison] = []
+    measured = []
+    for case, measure, runs in cases:
+        of = _values(claim, measure, runs)
+        measured.append({name for name, values in of.items() if values})
+        comparisons += _comparisons(study, claim, environment, case, runs, of, level)
+    methods = (*claim.subject, *claim.against)
+    missing = [name for name in methods if not all(runs[name] for *_, runs in cases) or not cases]
+    unmeasured = [name for name in methods if name not in missing and not all(name in told for told in measured)]
+    verdict = _verdict(claim, comparisons, {*missing, *unmeasured})
+    return Finding(claim, environment, preset, comparisons, missing, verdict, unmeasured)
 
 
 def claims_table(study: Selection, environments: Sequence[str], presets: Sequence[str] = ("paper", "default")) -> Table:
@@ -145,98 +131,185 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
                 rows.append([said, environment, preset, claim.statistic, str(finding), finding.verdict])
     columns = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict"]
     notes = [
-        "Effects are written so that positive is what the paper says, with 95% bootstrap intervals over seeds; for "
-        f"claims of similarity they are plain differences, and within {MARGIN:.0%} of what is compared is similar. "
-        f"With fewer than {FEWEST_SEEDS} seeds, or where a method of the claim was not run, nothing holds."
+        "Effects are written so that positive is what the paper says, with 95% intervals over seeds: bootstrap ones, "
+        "of standard deviations (divisor n - 1) normal-theory ones. For claims of similarity, or that something is "
+        f"small, they are plain differences, and within {MARGIN:.0%} of what is compared is similar or small. Where a "
+        "claim is about every noise level the worst is shown, and the intervals hold together. With fewer than "
+        f"{FEWEST_SEEDS} seeds, or where a method of the claim was not run or not measured, nothing holds.",
+        "Times are of runs that shared a machine, where identical variants differ by factors of 0.6 to 1.3: effects "
+        f"of {', '.join(TIMES)} are relative differences whose intervals are widened by a factor of {SHARED:g} either "
+        "way, so that nothing is said of what differs by less.",
     ]
     return Table("claims", "The paper's claims", columns, rows, notes)
 
 
-def _verdict(claim: Claim, comparisons: list[Comparison], missing: list[str], margin: float) -> str:
-    effects = [item.effect for item in comparisons if item.seeds >= FEWEST_SEEDS]
-    whole = not missing and len(effects) == len(comparisons)
-    if not effects or any(np.isnan([item.value, item.low, item.high]).any() for item in effects):
-        return OPEN
-    low, high = (-margin, margin) if claim.direction == "similar" else (0.0, np.inf)
-    if claim.statistic == "importance_order":
-        low, high = 0.5, 1.0
-    if whole and all(low < item.low and item.high <= high for item in effects):
-        return HOLDS
-    return FAILS if any(item.high < low or item.low > high for item in effects) else OPEN
+def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Iterator[tuple[str, Measure, Runs]]:
+    """What is measured of which runs: once, or for each noise level or number of distractors."""
+
+    def runs(**wanted: object) -> Runs:
+        def of(name: str) -> list[Record]:
+            own = PRESET if name in BASELINES else preset
+            return study.of(environment=environment, preset=own, algorithm=name, **wanted)
+
+        return {name: of(name) for name in (*claim.subject, *claim.against)}
+
+    if claim.statistic in NOISY:
+        levels = NOISE_LEVELS if claim.noise == "every" else NOISE_LEVELS[-1:]
+        for level in levels:
+            yield f"noise {level:g}" if len(levels) > 1 else "", partial(NOISY[claim.statistic], level=level), runs()
+    elif claim.statistic == "distractor_return":
+        counts = sorted({item.distractors for item in study.records if item.environment == environment} - {0})
+        found = {count: runs(distractors=count) for count in counts}
+        whole = {count: each for count, each in found.items() if all(each.values())}
+        for count, each in whole.items():
+            yield f"{count} distractors" if len(whole) > 1 else "", _mean, each
+    elif claim.statistic == "lqr_rate":
+        yield "", _rate, {name: study.theory(environment, preset=preset, algorithm=name) for name in claim.subject}
+    elif claim.statistic == "importance_order":
+        yield "", partial(_in_order, stage=claim.stage or "late", order=claim.order), runs()
+    elif claim.stage == "late against early":
+        yield "", lambda item: _sparsity(item, "late") - _sparsity(item, "early"), runs()
+    else:
+        yield "", MEASURES[claim.statistic], runs()
 
 
-def _orders(study: Selection, claim: Claim, runs: dict[str, list[Record]]) -> list[Comparison]:
-    """Share of runs whose importances have the claimed order."""
-    found = []
-    stage = claim.stage or "late"
-    for name in claim.subject:
-        known = [item.importances[stage] for item in runs[name] if stage in item.importances]
-        if not known or not set(claim.order) <= set(known[0]):
-            continue
-        features = list(known[0])
-        shares = np.array([[item[feature] for feature in features] for item in known])
-        hits = statistics.follows_order(shares, [features.index(feature) for feature in claim.order])
-        share = statistics.estimate([hits.astype(float)], np.mean, study.rng)
-        found.append(Comparison(f"{name}, share of seeds", share, len(known)))
-    return found
-
-
-def _stages(study: Selection, claim: Claim, runs: dict[str, list[Record]]) -> list[Comparison]:
-    """How much more balanced the attributions are late in training than early."""
-    found = []
-    for name in claim.subject:
-        gains = [_sparsity(item, "early") - _sparsity(item, "late") for item in runs[name] if item.importances]
-        if gains:
-            effect = statistics.estimate([gains], np.mean, study.rng)
-            found.append(Comparison(f"{name}, early - late", effect, len(gains)))
-    return found
-
-
-def _rates(study: Selection, claim: Claim, environment: str, preset: str) -> list[Comparison]:
-    """By how much the fitted exponent of the random iterate's gap exceeds the theorem's, under its step sizes."""
-    found = []
-    for name in claim.subject:
-        runs = study.theory(environment, preset=preset, algorithm=name)
-        rates = [fitted_rate(*random_iterate(item)) for item in runs]
-        excess = [rate - paper.document()["theory"]["rate"] for rate in rates if np.isfinite(rate)]
-        if excess:
-            found.append(Comparison(name, statistics.estimate([excess], np.mean, study.rng), len(excess)))
-    return found
-
-
-def _runs(study: Selection, environment: str, preset: str, algorithm: str) -> list[Record]:
-    own = PRESET if algorithm in BASELINES else preset
-    return study.of(environment=environment, preset=own, algorithm=algorithm)
-
-
-def _values(claim: Claim, runs: dict[str, list[Record]]) -> dict[str, list[float]]:
+def _values(claim: Claim, measure: Measure, runs: Runs) -> dict[str, list[float]]:
     """What is measured of each method's runs, those without it left out. A run that never got there counts as later
     than all that did: as twice the longest of the runs compared."""
-    budget = {"steps_to_threshold": lambda item: item.steps, "time_to_solution": lambda item: item.seconds}
-    measured = {name: [MEASURES[claim.statistic](item) for item in found] for name, found in runs.items()}
-    if claim.statistic in budget:
-        longest = max((budget[claim.statistic](item) for found in runs.values() for item in found), default=0.0)
+    measured = {name: [measure(item) for item in found] for name, found in runs.items()}
+    if claim.statistic in BUDGETS:
+        longest = max((BUDGETS[claim.statistic](item) for found in runs.values() for item in found), default=0.0)
         measured = {name: [min(value, 2.0 * longest) for value in values] for name, values in measured.items()}
-    return {name: [value for value in values if not np.isnan(value)] for name, values in measured.items()}
+    kept = {name: [value for value in values if not np.isnan(value)] for name, values in measured.items()}
+    if claim.statistic in SPREADS:
+        return {name: values if len(values) > 1 else [] for name, values in kept.items()}
+    return kept
 
 
-def _to_threshold(item: Record) -> float:
+def _comparisons(
+    study: Selection, claim: Claim, environment: str, case: str, runs: Runs, of: dict[str, list[float]], level: float
+) -> list[Comparison]:
+    """Every pair of a subject and what it is compared with, or every subject by itself."""
+    found = []
+    for one in claim.subject:
+        for other in claim.against or ("",):
+            if not of[one] or (other and not of[other]):
+                continue
+            theirs = of[other] if other else None
+            effect = _effect(study, claim.statistic, of[one], theirs, level)
+            if claim.direction == "lower":
+                effect = Estimate(-effect.value, -effect.high, -effect.low)
+            name = f"{one} against {other}" if other else one
+            seeds = min(len(of[one]), len(of[other])) if other else len(of[one])
+            low, high = _range(claim, environment, runs[one], theirs)
+            found.append(Comparison(one, name, effect, seeds, low, high, case))
+    return found
+
+
+def _effect(study: Selection, statistic: str, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
+    """The statistic, or its difference to that of the other method."""
+    if statistic in SPREADS:
+        return statistics.std(ours, level) if theirs is None else statistics.std_difference(ours, theirs, level)
+    if statistic in TIMES:
+        return _relative(study, ours, theirs, level)
+    if statistic == "probability_of_improvement" and theirs is not None:
+        chance = statistics.probability_of_improvement([ours], [theirs], study.rng, level)
+        return Estimate(chance.value - 0.5, chance.low - 0.5, chance.high - 0.5)
+    summarise = _summary(statistic)
+    if theirs is None:
+        return statistics.estimate([ours], summarise, study.rng, level)
+    return statistics.difference([ours], [theirs], summarise, study.rng, level)
+
+
+def _summary(statistic: str) -> Callable[..., Any]:
+    return np.median if statistic in MEDIANS else np.mean
+
+
+def _relative(study: Selection, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
+    """Ratio of median times (or median of ratios), less one, as far as runs that shared a machine can tell."""
+    logs = [np.log(values) for values in (ours, theirs) if values is not None]
+    found = (statistics.estimate([logs[0]], np.median, study.rng, level) if theirs is None
+             else statistics.difference([logs[0]], [logs[1]], np.median, study.rng, level))  # fmt: skip
+    low, high = np.exp(found.low) / SHARED, np.exp(found.high) * SHARED
+    return Estimate(float(np.exp(found.value) - 1.0), float(low - 1.0), float(high - 1.0))
+
+
+def _range(claim: Claim, environment: str, runs: list[Record], theirs: list[float] | None) -> tuple[float, float]:
+    """The effects for which a claim holds."""
+    if claim.direction == "order":
+        return 0.5, 1.0
+    if claim.direction not in ("similar", "at most"):
+        return 0.0, np.inf
+    margin = _margin(claim, environment, runs, theirs)
+    return -margin if claim.direction == "similar" else -np.inf, margin
+
+
+def _margin(claim: Claim, environment: str, runs: list[Record], theirs: list[float] | None) -> float:
+    """What still counts as similar or small: a share of the other method's value; of a quantity by itself, what the
+    prose says it reaches, or a share of the return."""
+    if claim.statistic in TIMES:
+        return MARGIN
+    if theirs is not None:
+        typical = np.std(theirs) if claim.statistic in SPREADS else _summary(claim.statistic)(theirs)
+        return MARGIN * abs(float(typical))
+    said = [
+        item.high
+        for item in paper.figures()
+        if claim.statistic == "noise_spread" and item.quantity == "std" and item.high is not None
+        and (item.environment, item.algorithm) == (environment, claim.subject[0])
+    ]  # fmt: skip
+    return said[0] if said else MARGIN * abs(float(np.mean([item.mean for item in runs])))
+
+
+def _verdict(claim: Claim, comparisons: list[Comparison], absent: set[str]) -> str:
+    pairs: dict[str, dict[str, list[str]]] = {}
+    for item in comparisons:
+        pairs.setdefault(item.subject, {}).setdefault(item.name, []).append(item.verdict)
+    of_subject = []
+    for found in pairs.values():
+        each = [_every(verdicts) for verdicts in found.values()]
+        of_subject.append(_most(each, len(claim.against)) if claim.most else _every(each))
+    verdict = _every(of_subject)
+    needed = set(claim.subject) if claim.most else {*claim.subject, *claim.against}
+    return OPEN if verdict == HOLDS and needed & absent else verdict
+
+
+def _every(verdicts: list[str]) -> str:
+    if FAILS in verdicts:
+        return FAILS
+    return HOLDS if verdicts and set(verdicts) == {HOLDS} else OPEN
+
+
+def _most(verdicts: list[str], count: int) -> str:
+    if 2 * verdicts.count(HOLDS) > count:
+        return HOLDS
+    return FAILS if 2 * verdicts.count(FAILS) >= count else OPEN
+
+
+def _mean(item: Record) -> float:
+    return item.mean
+
+
+def _noisy(item: Record, level: float) -> float:
+    return item.returns[level][0] if level in item.returns else float("nan")
+
+
+def _drop(item: Record, level: float) -> float:
+    return item.mean - _noisy(item, level)
+
+
+def _to_threshold(item: Record, column: str) -> float:
     levels = thresholds(item.environment)
-    return statistics.steps_to_threshold(item.curve.returns, levels[0]) if levels else float("nan")
-
-
-def _seconds(item: Record) -> float:
-    steps = _to_threshold(item)
-    return float(np.interp(steps, item.curve.steps, item.curve.seconds)) if np.isfinite(steps) else steps
+    return item.curve.until(levels[0], column) if levels else float("nan")
 
 
 def _growth(item: Record) -> float:
-    """By how much a step takes longer in the last quarter of training than in the quarter before."""
+    """Time of a step in the last quarter of training as a multiple of that in the quarter before."""
     steps, seconds = item.curve.steps, item.curve.seconds
     if len(steps) < 5:
         return float("nan")
     half, late, end = np.interp(np.array([0.5, 0.75, 1.0]) * steps[-1], steps, seconds)
-    return float((end - late) / (late - half) - 1.0)
+    return float((end - late) / (late - half)) if half < late < end else float("nan")
 
 
 def _left(item: Record) -> float:
@@ -255,16 +328,6 @@ def _roughness(item: Record) -> float:
     return float(statistics.roughness(statistics.aligned([(steps, means)], grid))[0])
 
 
-def _drop(item: Record) -> float:
-    if LARGEST_NOISE not in item.returns:
-        return float("nan")
-    return item.returns[0.0][0] - item.returns[LARGEST_NOISE][0]
-
-
-def _noisy(item: Record) -> float:
-    return item.returns[LARGEST_NOISE][0] if LARGEST_NOISE in item.returns else float("nan")
-
-
 def _sparsity(item: Record, stage: str = "late") -> float:
     shares = item.importances.get(stage)
     return 1.0 - float(statistics.evenness(list(shares.values()))) if shares else float("nan")
@@ -277,32 +340,55 @@ def _change(item: Record) -> float:
     return float(np.abs(np.array(list(early.values())) - np.array(list(late.values()))).sum())
 
 
-def _spread(values: ArrayLike, axis: int = -1) -> object:
-    return np.std(np.asarray(values, dtype=np.float64), axis=axis)
+def _in_order(item: Record, stage: str, order: Sequence[str]) -> float:
+    shares = item.importances.get(stage, {})
+    if not set(order) <= set(shares) or np.isnan(list(shares.values())).any():
+        return float("nan")
+    features = list(shares)
+    return float(statistics.follows_order(list(shares.values()), [features.index(name) for name in order])[0])
+
+
+def _gap(item: Record) -> float:
+    return min(item.gap, UNSTABLE)
+
+
+def _steps_to_gap(item: Record) -> float:
+    """Steps until the gap to the optimal cost is under 100%: the policy is stable."""
+    known = not np.isnan(item.curve.gap).all()
+    return statistics.steps_to_threshold((item.curve.steps, -item.curve.gap), -1.0) if known else float("nan")
+
+
+def _rate(item: Record) -> float:
+    """By how much the fitted exponent of the random iterate's gap exceeds the theorem's."""
+    return fitted_rate(*random_iterate(item)) - float(paper.document()["theory"]["rate"])
 
 
 MEASURES: dict[str, Measure] = {
-    "return_difference": lambda item: item.mean,
-    "probability_of_improvement": lambda item: item.mean,
-    "seed_spread": lambda item: item.mean,
-    "noise_spread": _noisy,
-    "noise_drop": _drop,
-    "steps_to_threshold": _to_threshold,
-    "time_to_solution": _seconds,
+    "return_difference": _mean,
+    "probability_of_improvement": _mean,
+    "seed_spread": _mean,
+    "steps_to_threshold": partial(_to_threshold, column="steps"),
+    "time_to_solution": partial(_to_threshold, column="seconds"),
     "early_return": _early,
     "curve_roughness": _roughness,
     "attribution_sparsity": _sparsity,
     "attribution_change": _change,
     "epoch_time": lambda item: item.epoch_ms,
     "epoch_growth": _growth,
+    "step_flops": lambda item: 1e9 * item.gflop * item.epochs / item.steps,
     "memory_left": _left,
-    "lqr_gap": lambda item: min(item.gap, UNSTABLE),
+    "lqr_gap": _gap,
+    "lqr_spread": lambda item: float(np.log(_gap(item))),
+    "lqr_steps": _steps_to_gap,
 }
-"""What is measured of a run; only a whole study shows the fitted rate."""
-SUMMARIES: dict[str, Callable[..., object]] = {
-    "seed_spread": _spread,
-    "noise_spread": _spread,
-    "steps_to_threshold": np.median,
-    "time_to_solution": np.median,
-    "lqr_gap": np.median,
+"""What is measured of a run."""
+NOISY: dict[str, Callable[..., float]] = {"noise_return": _noisy, "noise_spread": _noisy, "noise_drop": _drop}
+"""What is measured of a run at a noise level."""
+BUDGETS: dict[str, Measure] = {
+    "steps_to_threshold": lambda item: item.steps,
+    "time_to_solution": lambda item: item.seconds,
+    "lqr_steps": lambda item: item.steps,
 }
+"""What a run had of the quantity that it may never have been enough of."""
+MEDIANS = ("steps_to_threshold", "lqr_gap", "lqr_steps")
+"""Statistics whose runs are summarised by their median, others by their mean."""

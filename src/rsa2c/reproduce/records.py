@@ -9,14 +9,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c import cost, network_cost
+from rsa2c import cost, network_cost, statistics
 from rsa2c.agent import RSA2C
 from rsa2c.baselines import Baseline
 from rsa2c.envs import lqr
@@ -33,17 +33,22 @@ _NUMBERS = {"noise": float, "distractors": int, "seed": int, "steps": int, "seco
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Evaluations along training: steps, seconds of training, mean return and (LQR) gap, each (n,)."""
+    """Evaluations along training: steps, seconds of training, mean return, (LQR) gap and epoch, each (n,)."""
 
     steps: NDArray[np.float64]
     seconds: NDArray[np.float64]
     mean: NDArray[np.float64]
     gap: NDArray[np.float64]
+    epochs: NDArray[np.float64]
 
     @property
     def returns(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Steps and mean return: a curve of `rsa2c.statistics`."""
         return self.steps, self.mean
+
+    def until(self, threshold: float, column: str) -> float:
+        """Steps, seconds or epochs until the mean return is at least `threshold`; infinite where it never is."""
+        return statistics.steps_to_threshold((getattr(self, column), self.mean), threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +78,8 @@ class Record:
     commit: str
     processor: str
     """What computed it; empty where the run did not note it."""
+    versions: str
+    """Of the libraries that computed it."""
     returns: dict[float, tuple[float, float]]
     """Mean and standard deviation over episodes for each noise variance at evaluation."""
     curve: Curve
@@ -100,6 +107,7 @@ def record(grid: str, job: Job, run: Run) -> Record:
     seconds = np.array([float(item["seconds"]) for item in metrics])
     steps = evaluations["timesteps"].astype(np.float64)
     gaps = evaluations.get("gap", np.full(len(steps), np.nan))
+    epochs = np.array([float(item.get("epoch", row)) for row, item in enumerate(metrics, 1)])
     last = metrics[-1]
     return Record(
         run=row["run"],
@@ -108,19 +116,26 @@ def record(grid: str, job: Job, run: Run) -> Record:
         varied=job.suffix.removeprefix("__"),
         steps=row["steps"],
         seconds=row["seconds"],
-        epochs=int(last["epoch"]) if "epoch" in last else len(metrics),
+        epochs=int(epochs[-1]),
         states=max(int(float(last.get(name, 0))) for name in ("actor_states", "value_states")),
         weight_ratio=float(last.get("weight_ratio", 1.0)),
         gflop=_gflop(policy, row["steps"] / len(metrics)),
         gap=_final_gap(policy),
         commit=str(row["commit"]),
         processor=row["processor"],
+        versions=row["versions"],
         returns={
             float(name.removeprefix("mean_")): (mean, row[name.replace("mean_", "std_")])
             for name, mean in row.items()
             if name.startswith("mean_")
         },
-        curve=Curve(steps, np.interp(steps, at, seconds), evaluations["results"].mean(axis=1), gaps),
+        curve=Curve(
+            steps,
+            np.interp(steps, at, seconds),
+            evaluations["results"].mean(axis=1),
+            gaps,
+            np.interp(steps, at, epochs),
+        ),
         importances=_importances(run),
     )
 
@@ -163,7 +178,8 @@ def write_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     levels = sorted({noise for item in records for noise in item.returns})
     plain = ["run", "grid", "environment", "algorithm", "preset", *("noise", "distractors", "seed"), "varied",
-             "steps", "seconds", "epochs", "states", "weight_ratio", "gflop", "gap", "commit", "processor"]  # fmt: skip
+             "steps", "seconds", "epochs", "states", "weight_ratio", "gflop", "gap", "commit", "processor",
+             "versions"]  # fmt: skip
     runs = [
         {name: getattr(item, name) for name in plain}
         | {f"{what}_{level:g}": item.returns[level][k] for level in item.returns for k, what in enumerate(_STATISTICS)}
@@ -171,11 +187,9 @@ def write_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
     ]
     columns = [*plain, *(f"{what}_{level:g}" for level in levels for what in _STATISTICS)]
     curves = [
-        {"run": item.run, "steps": int(steps), "seconds": f"{seconds:.4g}", "mean": mean, "gap": gap}
+        {"run": item.run, **dict(zip(_POINTS, (int(steps), f"{seconds:.4g}", mean, gap, round(epoch)), strict=True))}
         for item in records
-        for steps, seconds, mean, gap in zip(
-            item.curve.steps, item.curve.seconds, item.curve.mean, item.curve.gap, strict=True
-        )
+        for steps, seconds, mean, gap, epoch in zip(*(getattr(item.curve, name) for name in _POINTS), strict=True)
     ]
     shares = [
         {"run": item.run, "stage": stage, "feature": feature, "share": share}
@@ -185,7 +199,7 @@ def write_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
     ]
     return [
         _write(folder / "runs.csv", columns, runs),
-        _write(folder / "curves.csv", ["run", "steps", "seconds", "mean", "gap"], curves),
+        _write(folder / "curves.csv", ["run", *_POINTS], curves),
         _write(folder / "importances.csv", ["run", "stage", "feature", "share"], shares),
     ]
 
@@ -198,7 +212,7 @@ def read_records(folder: PathLike) -> list[Record]:
     try:
         for row in _read(folder / "curves.csv"):
             points = curves.setdefault(row["run"], [])
-            points.append([float(row[name]) for name in ("steps", "seconds", "mean", "gap")])
+            points.append([float(row[name]) for name in _POINTS])
         for row in _read(folder / "importances.csv"):
             shares.setdefault(row["run"], {}).setdefault(row["stage"], {})[row["feature"]] = float(row["share"])
         records = []
@@ -210,7 +224,6 @@ def read_records(folder: PathLike) -> list[Record]:
                 for name in row
                 if not name.startswith(("mean_", "std_"))
             }
-            plain.setdefault("processor", "")
             columns = np.array(curves[row["run"]]).T
             records.append(Record(**plain, returns=returns, curve=Curve(*columns),
                                   importances=shares.get(row["run"], {})))  # fmt: skip
@@ -221,6 +234,7 @@ def read_records(folder: PathLike) -> list[Record]:
 
 
 _STATISTICS = ("mean", "std")
+_POINTS = tuple(item.name for item in fields(Curve))
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> Path:

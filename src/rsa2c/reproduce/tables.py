@@ -109,6 +109,24 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value + 0.0:.4g}"
 
 
+def runs(study: Selection) -> Table:
+    """What was run: the variants, seeds and training steps of every grid."""
+    groups: dict[tuple[str, str, int, str, int], list[Record]] = {}
+    for item in study.records:
+        groups.setdefault((item.grid, item.preset, item.distractors, item.varied, item.steps), []).append(item)
+    rows = []
+    for (grid, preset, distractors, _, steps), found in groups.items():
+        noise = sorted({item.noise for item in found})
+        counts: dict[int, list[str]] = {}
+        for name in study.algorithms(found):
+            counts.setdefault(len({item.seed for item in found if item.algorithm == name}), []).append(name)
+        seeds = "; ".join(f"{count} of {', '.join(names)}" for count, names in counts.items())
+        levels = ", ".join(f"{level:g}" for level in noise)
+        rows.append([grid, preset, seeds, levels, str(distractors), f"{steps:,}", str(len(found))])
+    columns = ["grid", "preset", "seeds of variants", "noise in training", "distractors", "steps of a run", "runs"]
+    return Table("grids", "What was run", columns, rows)
+
+
 def returns(study: Selection, environment: str) -> Table:
     """Final return without noise: the paper's, ours with its preset, ours with `default`; IQM with its interval."""
     rows = []
@@ -180,23 +198,20 @@ def solution(study: Selection, environment: str) -> Table:
 
 
 def _solution_row(study: Selection, runs: list[Record], threshold: float, preset: str) -> list[str]:
-    steps = np.array([statistics.steps_to_threshold(item.curve.returns, threshold) for item in runs])
-    reached = np.isfinite(steps)
-    seconds = [
-        float(np.interp(at, item.curve.steps, item.curve.seconds)) if np.isfinite(at) else np.inf
-        for at, item in zip(steps, runs, strict=True)
-    ]
-    each = np.median([item.steps / max(item.epochs, 1) for item in runs])
-    median = statistics.median_steps(steps, study.rng)
+    epochs, steps, seconds = (
+        statistics.median_steps([item.curve.until(threshold, column) for item in runs], study.rng)
+        for column in ("epochs", "steps", "seconds")
+    )
+    reached = sum(np.isfinite(item.curve.until(threshold, "steps")) for item in runs)
     return [
         f"{runs[0].algorithm} ({preset})",
         number(threshold),
         number(1e3 * float(np.median([item.gflop for item in runs]))),
-        number(round(median.value / each) if np.isfinite(median.value) else np.inf),
+        number(epochs.value),
         number(float(np.median([item.epoch_ms for item in runs]))),
-        interval(median),
-        interval(statistics.median_steps(seconds, study.rng)),
-        f"{reached.sum()} of {len(runs)}",
+        interval(steps),
+        interval(seconds),
+        f"{reached} of {len(runs)}",
     ]
 
 
@@ -218,7 +233,7 @@ def guidance(study: Selection, environment: str) -> Table:
                 row.append(interval(statistics.difference([values], [control], np.mean, study.rng)))
                 row.append(interval(statistics.probability_of_improvement([values], [control], study.rng)))
             for threshold in thresholds(environment)[:1]:
-                steps = [statistics.steps_to_threshold(item.curve.returns, threshold) for item in runs]
+                steps = [item.curve.until(threshold, "steps") for item in runs]
                 row += [f"{np.isfinite(steps).sum()} of {len(steps)}", number(float(np.median(steps)))]
             row.append(number(float(np.median([item.weight_ratio for item in runs]))))
             rows.append(row)
@@ -242,14 +257,13 @@ def corrections(study: Selection, environment: str) -> Table:
         if not runs:
             continue
         values = [item.mean for item in runs]
-        steps = [statistics.steps_to_threshold(item.curve.returns, thresholds(environment)[0]) for item in runs]
+        steps = [item.curve.until(thresholds(environment)[0], "steps") for item in runs]
         before = [item.mean for item in base]
         gain = statistics.difference([values], [before], np.mean, study.rng) if name and before else None
-        rows.append([
-            f"`{name}`" if name else "the preset `paper`", spread(values), interval(gain) if gain else NOTHING,
-            interval(statistics.median_steps(steps, study.rng)), number(float(np.median([x.epoch_ms for x in runs]))),
-        ])  # fmt: skip
-    columns = ["changed", "return", "gain", "median steps to the threshold", "ms an epoch"]
+        label = f"`{name.replace('__', ', ')}`" if name else "the preset `paper`"
+        arrived = interval(statistics.median_steps(steps, study.rng))
+        rows.append([label, spread(values), interval(gain) if gain else NOTHING, arrived])
+    columns = ["changed", "return", "gain", "median steps to the threshold"]
     return Table(f"corrections_{slug(environment)}", f"{environment}: our corrections, one at a time", columns, rows)
 
 
@@ -292,13 +306,15 @@ def rates(study: Selection, environment: str) -> Table:
         finite = [[value for value in x if np.isfinite(value)] for x in (last, random)]
         shown = [interval(statistics.estimate([x], np.mean, study.rng)) if x else NOTHING for x in finite]
         rows.append([algorithm, str(len(runs)), *shown, *(f"{end:.3g}" for end in np.median(ends, axis=0))])
-    rate = paper.document()["theory"]["rate"]
+    theory = paper.document()["theory"]
+    peak = np.exp(theory["log_power"] / theory["rate"])
     columns = ["variant", "seeds", "exponent, last iterate", "exponent, random iterate", "gap, last iterate",
                "gap, random iterate"]  # fmt: skip
-    notes = ["Actor steps a0 (t+1)^-3/4 along the natural direction, values by LSTD. Exponent p of gap c T^-p log^2 T "
-             f"over the last nine tenths of T epochs; the theorem has {rate}. First iterates are unstable, and gaps "
-             f"above {figures.LARGEST_GAP:,.0f} times the optimal cost count as that: the random iterate, drawn with "
-             "weights alpha_t, keeps their share."]  # fmt: skip
+    notes = ["Actor steps a0 (t+1)^-3/4 along the natural direction, values by LSTD. Exponent p of gap c T^-p over the "
+             f"last nine tenths of T epochs, with 95% intervals; the theorem bounds the gap by T^-{theory['rate']} "
+             f"log^{theory['log_power']} T, which itself rises until T = {peak:,.0f}: p > {theory['rate']} is more "
+             f"than it asks. First iterates are unstable, and gaps above {figures.LARGEST_GAP:,.0f} times the optimal "
+             "cost count as that: the random iterate, drawn with weights alpha_t, keeps their share."]  # fmt: skip
     return Table("rate_lqr", "LQR: rate under the theory's step sizes", columns, rows, notes)
 
 

@@ -1,0 +1,242 @@
+"""Verdicts on the paper's claims: one-sided, about spreads, times, every noise level, most methods, and the unknown."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from rsa2c import paper, statistics
+from rsa2c.reproduce import claims, tables
+from rsa2c.reproduce.claims import FAILS, HOLDS, OPEN
+from rsa2c.reproduce.records import Curve, Record
+from rsa2c.reproduce.tables import Selection
+
+PENDULUM, LQR, WALKER = "Pendulum-v1", "rsa2c/LQR-v0", "BipedalWalker-v3"
+OURS = ("rsa2c-kme", "rsa2c-cme")
+ABLATIONS = ("advanced-ac", "uniform-shap", "rkhs-ac")
+
+
+def made(algorithm, seed, mean=-140.0, drops=(0.0, 0.0, 0.0, 0.0), environment=PENDULUM, **changes):
+    """A record whose return is `mean` less what each noise level costs it."""
+    steps = np.linspace(1000.0, 10_000.0, 10)
+    fields = {
+        "run": f"{environment}__{algorithm}__s{seed}", "grid": "g", "environment": environment, "algorithm": algorithm,
+        "preset": "rl-zoo" if algorithm in ("sac", "ppo") else "default", "noise": 0.0, "distractors": 0, "seed": seed,
+        "varied": "", "steps": 10_000, "seconds": 1.0, "epochs": 10, "states": 50, "weight_ratio": 2.0, "gflop": 0.1,
+        "gap": float("nan"), "commit": "abc", "processor": "a processor", "versions": "numpy 2",
+        "curve": Curve(steps, steps / 1e4, np.linspace(-1200.0, mean, 10), np.full(10, np.nan), np.arange(1.0, 11.0)),
+        "returns": {
+            level: (mean - drop, 80.0) for level, drop in zip(claims.NOISE_LEVELS, drops, strict=True)
+        },
+    }  # fmt: skip
+    return Record(**{**fields, **changes})
+
+
+def several(names, seeds=6, mean=-140.0, scatter=0.1, **changes):
+    """Runs of each method whose returns lie `scatter` apart."""
+    return [made(name, seed, mean + scatter * seed, **changes) for name in names for seed in range(seeds)]
+
+
+def judged(id, *records, environment=PENDULUM):
+    study = Selection([item for group in records for item in group])
+    return claims.judge(study, paper.claim(id), environment, "default")
+
+
+def verdict(id, *records, environment=PENDULUM):
+    return judged(id, *records, environment=environment).verdict
+
+
+def falling(algorithm, seed, exponent, **changes):
+    """A run with the theorem's step sizes whose gap falls as T^-exponent."""
+    epochs = np.arange(1.0, 501.0)
+    curve = Curve(epochs * 100, epochs, -epochs, 2.0 * epochs**-exponent, epochs)
+    return made(algorithm, seed, environment=LQR, curve=curve, varied="step_rule=polynomial", **changes)
+
+
+def test_a_constant_gap_has_no_rate():
+    constant = [falling(name, seed, 0.0) for name in OURS for seed in range(5)]
+    found = judged("lqr_rate", constant, environment=LQR)
+    assert found.verdict == FAILS
+    assert found.comparisons[0].effect.value == pytest.approx(-0.25)
+
+
+def test_the_table_of_rates_has_the_plain_exponent_and_says_where_the_bound_turns():
+    table = tables.rates(Selection([falling("rsa2c-kme", seed, 0.4) for seed in range(3)]), LQR)
+    assert table.rows[0][2] == "0.4 [0.4, 0.4]"
+    assert "rises until T = 2,981" in table.notes[0]
+
+
+def test_a_rate_above_the_theorem_s_holds_where_every_method_was_run():
+    kme = [falling("rsa2c-kme", seed, 0.9) for seed in range(5)]
+    cme = [falling("rsa2c-cme", seed, 0.9) for seed in range(5)]
+    assert verdict("lqr_rate", kme, cme, environment=LQR) == HOLDS
+    plain = [dataclasses.replace(item, varied="") for item in cme]
+    alone = judged("lqr_rate", kme, plain, environment=LQR)
+    assert alone.verdict == OPEN and alone.missing == ["rsa2c-cme"], "runs with other step sizes are no evidence"
+
+
+def test_at_most_is_one_sided_and_similar_is_not():
+    ours = several(OURS, drops=(0.0, 0.0, 0.0, -50.0))
+    assert verdict("mild_noise_drop", ours) == HOLDS, "noise that helps is no loss"
+    assert verdict("mild_noise_drop", several(OURS, drops=(0.0, 0.0, 0.0, 10.0))) == HOLDS
+    assert verdict("mild_noise_drop", several(OURS, drops=(0.0, 0.0, 0.0, 50.0))) == FAILS
+    two_sided = dataclasses.replace(paper.claim("mild_noise_drop"), direction="similar")
+    assert claims.judge(Selection(ours), two_sided, PENDULUM, "default").verdict == FAILS
+
+
+@pytest.mark.parametrize("id", ["modest_overhead_walker", "modest_runtime_overhead", "mild_noise_drop", "small_spread",
+                                "robust_walker", "robust_ant", "cost_scales_with_dictionary"])  # fmt: skip
+def test_sentences_that_allow_for_less_are_one_sided(id):
+    assert paper.claim(id).direction == "at most"
+
+
+def timed(name, factor):
+    return [made(name, seed, seconds=factor * (1.0 + 0.001 * seed)) for seed in range(6)]
+
+
+@pytest.mark.parametrize(("factor", "said"), [(0.4, HOLDS), (0.7, OPEN), (1.0, OPEN), (1.5, OPEN), (2.5, FAILS)])
+def test_times_of_shared_machines_say_nothing_within_a_factor(factor, said):
+    ours = [*timed("rsa2c-kme", factor), *timed("rsa2c-cme", factor)]
+    assert verdict("modest_runtime_overhead", ours, timed("advanced-ac", 1.0)) == said
+    assert verdict("lower_runtime_than_sac", ours, timed("sac", 1.0)) == said
+
+
+def test_the_rule_of_times_is_in_the_table_s_notes():
+    notes = " ".join(claims.claims_table(Selection(several(OURS)), [PENDULUM], ["default"]).notes)
+    assert f"widened by a factor of {claims.SHARED:g}" in notes and "epoch_time" in notes
+
+
+def test_time_to_the_threshold_is_compared_as_a_ratio():
+    slow = [made("ppo", seed, curve=late, seconds=9.0) for seed, late in enumerate(_arriving(5.0))]
+    near = [made("ppo", seed, curve=late, seconds=9.0) for seed, late in enumerate(_arriving(1.4))]
+    assert verdict("ppo_slower", slow, several(OURS, mean=-150.0, scatter=0.0)) == HOLDS
+    assert verdict("ppo_slower", near, several(OURS, mean=-150.0, scatter=0.0)) == OPEN
+
+
+def _arriving(seconds, seeds=5):
+    steps = np.linspace(1000.0, 10_000.0, 10)
+    means = np.linspace(-1200.0, -150.0, 10)
+    return [Curve(steps, seconds * steps / 1e4, means, np.full(10, np.nan), np.arange(1.0, 11.0))] * seeds
+
+
+def test_spreads_have_normal_theory_intervals():
+    wide = several(["ppo"], scatter=30.0)
+    narrow = several(OURS, scatter=1.0)
+    found = judged("ppo_variable", wide, narrow)
+    expected = statistics.std_difference([item.mean for item in wide], [item.mean for item in narrow[:6]])
+    assert found.verdict == HOLDS and found.comparisons[0].effect == expected
+    assert verdict("ppo_variable", several(["ppo"], scatter=1.5), narrow) == OPEN, "six seeds cannot tell"
+    one = judged("ppo_variable", wide[:1], narrow)
+    assert one.verdict == OPEN and one.unmeasured == ["ppo"], "one run has no spread"
+
+
+def test_a_spread_is_small_where_the_prose_puts_it_at_every_level():
+    assert verdict("small_spread", several(OURS, scatter=2.0)) == HOLDS
+    assert verdict("small_spread", several(OURS, scatter=60.0)) == FAILS
+
+    def returns(seed, scatter):
+        return {level: (-140.0 + (scatter if level == 0.001 else 2.0) * seed, 80.0) for level in claims.NOISE_LEVELS}
+
+    at_one = [made(name, seed, returns=returns(seed, 60.0)) for name in OURS for seed in range(6)]
+    found = judged("small_spread", at_one)
+    assert found.verdict == FAILS and "rsa2c-kme, at worst (noise 0.001)" in str(found)
+
+
+def test_under_all_noise_is_under_each():
+    rest = several((*ABLATIONS, "ppo"), environment=WALKER, mean=100.0)
+    ours = several(OURS, environment=WALKER, mean=200.0)
+    assert verdict("outperforms_under_noise_walker", ours, rest, environment=WALKER) == HOLDS
+    weak = several(OURS, environment=WALKER, mean=200.0, drops=(0.0, 0.0, 150.0, 0.0))
+    found = judged("outperforms_under_noise_walker", weak, rest, environment=WALKER)
+    assert found.verdict == FAILS and "(noise 0.005)" in str(found)
+    unknown = [dataclasses.replace(item, returns={0.0: item.returns[0.0]}) for item in rest]
+    silent = judged("outperforms_under_noise_walker", ours, unknown, environment=WALKER)
+    assert silent.verdict == OPEN and silent.unmeasured == [*ABLATIONS, "ppo"]
+
+
+def test_intervals_of_a_claim_about_every_level_hold_together():
+    every = paper.claim("mild_noise_drop")
+    runs = [made(name, seed, drops=(0.0, *np.random.default_rng(seed).normal(10.0, 5.0, 3)))
+            for name in OURS for seed in range(8)]  # fmt: skip
+    level = 1 - 0.05 / len(claims.NOISE_LEVELS)
+    drops = [item.mean - item.returns[0.01][0] for item in runs[:8]]
+    study = Selection(runs)
+    expected = statistics.estimate([drops], np.mean, study.rng, level)
+    found = claims.judge(study, every, PENDULUM, "default")
+    assert next(item.effect for item in found.comparisons if item.case == "noise 0.01") == expected
+
+
+def test_similar_across_noise_levels_is_judged_level_by_level():
+    ours = several(OURS)
+    assert verdict("sac_similar_under_noise", several(["sac"], mean=-142.0), ours) == HOLDS
+    off = several(["sac"], mean=-142.0, drops=(0.0, 0.0, 0.0, 90.0))
+    assert verdict("sac_similar_under_noise", off, ours) == FAILS
+
+
+@pytest.mark.parametrize(("scatters", "said"), [((9.0, 9.0, 9.0), HOLDS), ((0.1, 9.0, 9.0), HOLDS),
+                                                ((0.1, 0.1, 9.0), FAILS), ((1.0, 1.0, 9.0), OPEN)])  # fmt: skip
+def test_most_is_more_than_half(scatters, said):
+    ours = several(OURS, environment=WALKER, scatter=1.0)
+    others = [several([name], environment=WALKER, scatter=scatter)
+              for name, scatter in zip(ABLATIONS, scatters, strict=True)]  # fmt: skip
+    assert verdict("lower_variance_walker", ours, *others, environment=WALKER) == said
+    if scatters[0] == 0.1 and said == HOLDS:
+        assert verdict("lower_variance_walker", ours, *others[1:], environment=WALKER) == HOLDS, "two of three suffice"
+        assert verdict("lower_variance_walker", ours[:6], *others, environment=WALKER) == OPEN, "of both variants"
+
+
+def test_noisy_dimensions_are_those_of_runs_with_distractors():
+    guided = several(["rsa2c-kme"], mean=-150.0, distractors=10)
+    plain = several(["advanced-ac"], mean=-900.0, distractors=10)
+    more = several(["rsa2c-kme"], mean=-150.0, distractors=30)
+    assert verdict("suppresses_noisy_dimensions", guided, plain, more) == HOLDS
+    assert verdict("suppresses_noisy_dimensions", several(["rsa2c-kme", "advanced-ac"])) == OPEN
+    beaten = several(["advanced-ac"], mean=-100.0, distractors=30)
+    assert verdict("suppresses_noisy_dimensions", guided, plain, more, beaten) == FAILS
+
+
+def test_operations_are_counted_for_a_step():
+    ours = several(OURS, environment=WALKER, gflop=0.3, epochs=1)
+    deep = several(["sac", "ppo"], environment=WALKER, gflop=0.1, epochs=10)
+    assert verdict("lighter_walker", ours, deep, environment=WALKER) == HOLDS, "more an epoch, less a step"
+    assert verdict("lighter_walker", several(OURS, environment=WALKER, gflop=9.0), deep, environment=WALKER) == FAILS
+
+
+def controlled(name, scale, arrives, scatter):
+    """LQR runs that get under a gap of 100% at a step and end at a gap around `scale`."""
+    steps = np.linspace(1000.0, 10_000.0, 10)
+    gap = np.where(steps >= arrives, 0.5, np.inf)
+    curve = Curve(steps, steps / 1e4, -gap, gap, np.arange(1.0, 11.0))
+    return [made(name, seed, environment=LQR, curve=curve, gap=scale * np.exp(scatter * seed)) for seed in range(8)]
+
+
+def test_lqr_is_judged_by_speed_and_by_spread():
+    slow = controlled("advanced-ac", 1e-6, 8000.0, 1.0)
+    quick = [*controlled("rsa2c-kme", 0.1, 2000.0, 0.1), *controlled("rsa2c-cme", 0.1, 2000.0, 0.1)]
+    assert verdict("lqr_faster", quick, slow, environment=LQR) == HOLDS
+    assert verdict("lqr_stabler", quick, slow, environment=LQR) == HOLDS
+    assert verdict("lqr_kme_improves", quick, slow, environment=LQR) == FAILS
+    never = controlled("advanced-ac", 0.01, 1e9, 1.0)
+    assert verdict("lqr_faster", quick, never, environment=LQR) == HOLDS, "never is later than all"
+    late = [*controlled("rsa2c-kme", 0.1, 1e9, 2.0), *controlled("rsa2c-cme", 0.1, 1e9, 9.0)]
+    assert verdict("lqr_faster", late, slow, environment=LQR) == FAILS
+
+
+@pytest.mark.parametrize("id", [claim.id for claim in paper.claims() if "importance" in claim.statistic
+                                or "attribution" in claim.statistic])  # fmt: skip
+def test_importances_that_are_not_known_say_nothing(id):
+    claim = paper.claim(id)
+    features = ("cos θ", "sin θ", "angular velocity")
+    unknown = {stage: dict.fromkeys(features, float("nan")) for stage in ("early", "late")}
+    environment = claim.environments[0]
+    runs = several((*claim.subject, *claim.against), environment=environment, importances=unknown)
+    found = judged(id, runs, environment=environment)
+    assert found.verdict == OPEN and not found.comparisons
+    assert found.unmeasured == [*claim.subject, *claim.against] and "not measured" in str(found)
+
+
+def test_unknown_importances_of_one_method_leave_the_claim_open():
+    shares = {"early": {"a": 0.9, "b": 0.1}, "late": {"a": 0.9, "b": 0.1}}
+    unknown = {stage: dict.fromkeys(each, float("nan")) for stage, each in shares.items()}
+    kme, cme = several(["rsa2c-kme"], importances=shares), several(["rsa2c-cme"], importances=unknown)
+    assert verdict("kme_dominated", kme, cme) == OPEN
