@@ -317,9 +317,11 @@ def test_environments_a_baseline_cannot_learn_on(monkeypatch):
 
 
 def test_other_environments_take_the_mujoco_entry():
-    config = baseline_config("ppo", "rsa2c/LQR-v0")
+    config = baseline_config("ppo", "Swimmer-v5")
     assert (config.entry, config.normalise, config.steps_between_evaluations) == ("mujoco", True, 20_000)
     assert baseline_config("sac", ENV).entry == ENV
+    alike = baseline_config("sac", "rsa2c/LQR-v0")
+    assert (alike.entry, alike.steps_between_evaluations, alike.arguments) == (ENV, 1_000, {"learning_rate": 1e-3})
 
 
 def test_damaged_folders_are_named(tiny, tmp_path):

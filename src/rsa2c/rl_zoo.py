@@ -1,8 +1,8 @@
 """RL-Zoo's hyper-parameters of SAC and PPO, and what a baseline can be told beside them.
 
 They are those of github.com/DLR-RM/rl-baselines3-zoo, `hyperparams/sac.yml` (commit c94924e) and
-`hyperparams/ppo.yml` (commit 208b6fd). RL-Zoo has Ant-v3 (SAC) and Ant-v4 (PPO); Ant-v5 takes theirs, and an
-environment it does not have takes the entry "mujoco".
+`hyperparams/ppo.yml` (commit 208b6fd). RL-Zoo has Ant-v3 (SAC) and Ant-v4 (PPO); Ant-v5 takes theirs, rsa2c/LQR-v0 the
+entry of Pendulum-v1, which is of its size, and an environment it does not have the entry "mujoco".
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ PRESET = "rl-zoo"
 EVALUATION_STEPS = {"Pendulum-v1": 1_000}
 """Steps between evaluations of a run's training (PPO: at least, and then to the end of the rollout); 20,000 for other
 environments."""
+
+ALIKE = {"rsa2c/LQR-v0": "Pendulum-v1"}
+"""Environments that take another's entry."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class BaselineConfig(BaselineFields):
     steps_between_evaluations: int = 20_000
     """Training steps between evaluations of a run folder's training, at least."""
     entry: str = "mujoco"
-    """RL-Zoo's entry: the environment's own, or "mujoco"."""
+    """RL-Zoo's entry: the environment's own, that of one alike, or "mujoco"."""
     n_envs: int = 1
     """Environments stepped side by side."""
     normalise: bool = False
@@ -145,7 +148,12 @@ def settings(name: str, env_id: str) -> Settings:
         raise ConfigError(
             f"baseline {name!r} is unknown; known are {', '.join(BASELINES)}.{did_you_mean(name, BASELINES)}"
         )
-    return BASELINES[name].get(env_id, BASELINES[name]["mujoco"])
+    return BASELINES[name][_entry(name, env_id)]
+
+
+def _entry(name: str, env_id: str) -> str:
+    entry = ALIKE.get(env_id, env_id)
+    return entry if entry in BASELINES[name] else "mujoco"
 
 
 def baseline_config(name: str, env_id: str, **told: Any) -> BaselineConfig:
@@ -159,8 +167,8 @@ def baseline_config(name: str, env_id: str, **told: Any) -> BaselineConfig:
             )
     return BaselineConfig(
         **told,
-        steps_between_evaluations=EVALUATION_STEPS.get(env_id, 20_000),
-        entry=env_id if env_id in BASELINES[name] else "mujoco",
+        steps_between_evaluations=EVALUATION_STEPS.get(_entry(name, env_id), 20_000),
+        entry=_entry(name, env_id),
         n_envs=chosen.n_envs,
         normalise=chosen.normalise,
         arguments=dict(chosen.arguments),
