@@ -26,6 +26,8 @@ EPISODE_STEPS = 200
 START_HIGH = np.array([0.5, 0.5, 0.1, 0.5])
 P1 = np.diag([1.0, 0.1, 10.0, 0.1])
 P2 = 0.01
+HOPELESS = 1e6
+"""A gap beyond this is that of an unstable policy, and grows as long as one looks."""
 
 Controller = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # states (N, 4) to controls (N, 1)
 
@@ -78,8 +80,11 @@ def optimal_cost(starts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.einsum("ni,ij,nj->n", starts, p3, starts)
 
 
-def policy_cost(policy: Controller, starts: NDArray[np.float64], steps: int = 2000) -> NDArray[np.float64]:
-    """Discounted cost (N,) of deterministic rollouts, unclipped; infinite where the state diverges."""
+def policy_cost(
+    policy: Controller, starts: NDArray[np.float64], steps: int = 2000, most: float = np.inf
+) -> NDArray[np.float64]:
+    """Discounted cost (N,) of deterministic rollouts, unclipped; infinite where the state diverges, and everywhere once
+    the mean is beyond `most`: it can only grow."""
     states = np.array(starts, dtype=np.float64)
     total = np.zeros(len(states))
     discount = 1.0
@@ -88,6 +93,8 @@ def policy_cost(policy: Controller, starts: NDArray[np.float64], steps: int = 20
         total += discount * cost(states, controls)
         states = dynamics(states, controls)
         discount *= GAMMA
+        if total.mean() > most:
+            return np.full(len(states), np.inf)
         diverged = np.abs(states).max(axis=1) > 1e100
         if diverged.any():
             total[diverged] = np.inf
@@ -96,10 +103,11 @@ def policy_cost(policy: Controller, starts: NDArray[np.float64], steps: int = 20
 
 
 def gap(policy: Controller, starts: NDArray[np.float64] | None = None) -> float:
-    """Excess of the policy's mean cost over the optimal one, as a fraction of the optimal one."""
+    """Excess of the policy's mean cost over the optimal one, as a fraction of the optimal one; infinite beyond
+    `HOPELESS`."""
     starts = fixed_starts() if starts is None else starts
     best = float(optimal_cost(starts).mean())
-    return float(policy_cost(policy, starts).mean()) / best - 1.0
+    return float(policy_cost(policy, starts, most=(1.0 + HOPELESS) * best).mean()) / best - 1.0
 
 
 def _spaces() -> tuple[spaces.Box, spaces.Box]:

@@ -74,7 +74,8 @@ class Record:
     gflop: float
     """Billions of operations an epoch, counted by `rsa2c.cost` at the last dictionary, or by `network_cost`."""
     gap: float
-    """Excess over the optimal cost at the end, on 1,000 starts; NaN where the optimum is not known."""
+    """Excess over the optimal cost at the end, on 1,000 starts; NaN where the optimum is not known or what was trained
+    for was another, under noise."""
     commit: str
     processor: str
     """What computed it; empty where the run did not note it."""
@@ -151,7 +152,7 @@ def _gflop(policy: RSA2C | Baseline, row_steps: float) -> float:
 
 
 def _final_gap(policy: RSA2C | Baseline) -> float:
-    if isinstance(policy, RSA2C) and policy.env_id == lqr.LQRVector.id:
+    if isinstance(policy, RSA2C) and policy.env_id == lqr.LQRVector.id and not policy.config.noise_variance:
         return lqr.gap(policy.policy_mean)
     return float("nan")
 
