@@ -1,7 +1,8 @@
 """Certificates and attacks on trained agents: returns under noise and attacks, certified against attacked deviations.
 
-Errors are boxes (l-infinity) in standard deviations of the agent's normaliser, of the same raw sizes for
-Stable-Baselines3's PPO. Pendulum-v1 is trained here (seed 0); other environments come from run folders.
+Errors are boxes (l-infinity) in standard deviations of the kernel agent's normaliser, of the same raw sizes for
+Stable-Baselines3's PPO, which is measured after it. Each run's figures are kept in results/certificates/, and the page
+is made of all that are there. Without runs, Pendulum-v1 is trained here (seed 0).
 
     python benchmarks/certificates.py [RUN ...] [--episodes 20] [--ppo-steps 100000]
 """
@@ -9,6 +10,7 @@ Stable-Baselines3's PPO. Pendulum-v1 is trained here (seed 0); other environment
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from typing import Any
@@ -16,13 +18,14 @@ from typing import Any
 import numpy as np
 
 import rsa2c
-from _provenance import write
+from _provenance import RESULTS, command, write
 from rsa2c.attacks import ATTACKS, make_attack, output_attacks
 from rsa2c.perturbations import Region
-from rsa2c.store import Run
+from rsa2c.store import Run, provenance
 from rsa2c.theory import paper_quantities
 from rsa2c.training import load_policy, longest_episode, train_run
 
+PIECES = RESULTS / "certificates"
 SIZES = (0.1, 0.3)
 """Observation errors of the returns, in standard deviations."""
 SMALL = (0.01, 0.05)
@@ -30,24 +33,23 @@ SMALL = (0.01, 0.05)
 STATES, TRIALS = 128, 6
 
 
-def returns(policy: Any, like: rsa2c.RSA2C, episodes: int) -> list[str]:
+def returns(policy: Any, std: np.ndarray, max_steps: int | None, episodes: int) -> list[str]:
     """One row for each size: clean, noise of that standard deviation, each attack."""
-    std = like.policy_mean.normaliser.std
-    options: dict[str, Any] = {"episodes": episodes, "max_steps": longest_episode(like)}
-    clean = rsa2c.evaluate(policy, like.env_id, **options).mean
+    options: dict[str, Any] = {"episodes": episodes, "max_steps": max_steps}
+    clean = rsa2c.evaluate(policy, policy.env_id, **options).mean
     rows = []
     for size in SIZES:
-        noisy = rsa2c.evaluate(policy, like.env_id, noise_variance=(size * std) ** 2, **options)
+        noisy = rsa2c.evaluate(policy, policy.env_id, noise_variance=(size * std) ** 2, **options)
         attacked = []
         for name in ATTACKS:
             attack = make_attack(name, policy, size, "linf", scale=std)
-            attacked.append(rsa2c.evaluate(policy, like.env_id, attack=attack, **options).mean)
+            attacked.append(rsa2c.evaluate(policy, policy.env_id, attack=attack, **options).mean)
         certified = "-"
-        if policy is like:
-            certificate = like.certify(like.background[:STATES], size, "linf", "normalised")
-            certified = f"{np.mean(certificate.deviation / (2 * like.policy.bounds.half)):.3f}"
+        if isinstance(policy, rsa2c.RSA2C):
+            certificate = policy.certify(policy.background[:STATES], size, "linf", "normalised")
+            certified = f"{np.mean(certificate.deviation / (2 * policy.policy.bounds.half)):.3f}"
         cells = [f"{mean:.1f}" for mean in (clean, noisy.mean, *attacked)]
-        label = f"{like.env_id} | {policy.algorithm}, {policy.num_timesteps:,} steps"
+        label = f"{policy.env_id} | {policy.algorithm}, {policy.num_timesteps:,} steps"
         rows.append(f"| {label} | {size:g} | {' | '.join(cells)} | {certified} |")
         print(rows[-1], flush=True)
     return rows
@@ -78,54 +80,76 @@ def tightness(agent: rsa2c.RSA2C) -> list[str]:
     return rows
 
 
+def measured(policy: Any, episodes: int) -> dict[str, Any]:
+    """What the page says of one agent; a baseline takes its units from the kernel agent measured before it."""
+    if isinstance(policy, rsa2c.RSA2C):
+        agent, std = policy, policy.policy_mean.normaliser.std
+        region, states = Region(0.05, "l2", std), agent.background[:32]
+        theory = [str(line) for line in paper_quantities(agent, states, region, np.random.default_rng(0))]
+        piece = {"tightness": tightness(agent), "theory": theory, "std": std.tolist(),
+                 "max_steps": longest_episode(agent)}  # fmt: skip
+    else:
+        own = _piece(policy.env_id, "rsa2c-kme")
+        piece = {"std": own["std"], "max_steps": own["max_steps"]}
+    rows = returns(policy, np.array(piece["std"]), piece["max_steps"], episodes)
+    return {"environment": policy.env_id, "command": command(), "commit": provenance()["commit"], "episodes": episodes,
+            "returns": rows, **piece}  # fmt: skip
+
+
+def _piece(env_id: str, algorithm: str) -> dict[str, Any]:
+    path = PIECES / f"{env_id}__{algorithm}.json"
+    if not path.exists():
+        raise SystemExit(f"{path.name} is not there: measure the run of {algorithm} on {env_id} first.")
+    return json.loads(path.read_text("utf-8"))
+
+
+def page() -> str:
+    """Everything measured so far, Pendulum-v1 first and kernel agents before baselines."""
+    pieces = [json.loads(path.read_text("utf-8")) for path in PIECES.glob("*.json")]
+    pieces.sort(key=lambda piece: (len(piece["std"]), "tightness" not in piece))
+    attacks = " | ".join(ATTACKS)
+    lines = [
+        "Mean return over fixed-seed episodes; errors in every feature at once (l-infinity), in standard deviations of",
+        "the kernel agent's normaliser. `certified` is the mean certified change of an action as a share of its range.",
+        "",
+        f"| environment | agent | error | clean | noise | {attacks} | certified |",
+        "|---|---|---|---|---|" + "---|" * (len(ATTACKS) + 1),
+        *(row for piece in pieces for row in piece["returns"]),
+        "",
+        f"Certified against the strongest attacked change of an action, {STATES} visited states "
+        f"({2 * TRIALS} attacks and {TRIALS} random errors an output):",
+        "",
+        "| environment | error | attacked | certified | ratio, median | ratio, 95% "
+        "| median of each bound, before squashing | ms a state |",
+        "|---|---|---|---|---|---|---|---|",
+        *(row for piece in pieces for row in piece.get("tightness", ())),
+    ]
+    for piece in pieces:
+        if "theory" in piece:
+            lines.append(f"\n{piece['environment']}, l2 errors of 0.05 standard deviations at 32 visited states:\n")
+            lines += [f"- {line}" for line in piece["theory"]]
+    lines += ["", "Measured by:", ""]
+    lines += [f"- `{piece['command']}`, {piece['episodes']} episodes, at {piece['commit']}" for piece in pieces]
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", help="run folders of kernel agents, and of ppo on the same environments")
+    parser.add_argument("runs", nargs="*", help="run folders of kernel agents, then of ppo on the same environments")
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--ppo-steps", type=int, default=100_000, help="steps of PPO on Pendulum-v1")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        ours = train_run("Pendulum-v1", "rsa2c-kme", out=folder, track=False)
-        peer = train_run("Pendulum-v1", "ppo", total_timesteps=options.ppo_steps, out=folder, track=False)
-        policies = [load_policy(run) for run in (ours, peer, *map(Run.open, options.runs))]
-    agents = {policy.env_id: policy for policy in policies if isinstance(policy, rsa2c.RSA2C)}
-    attacks = " | ".join(ATTACKS)
-    table = [
-        f"| environment | agent | error | clean | noise | {attacks} | certified |",
-        "|---|---|---|---|---|" + "---|" * (len(ATTACKS) + 1),
-    ]
-    tight = [
-        "| environment | error | attacked | certified | ratio, median | ratio, 95% "
-        "| median of each bound, before squashing | ms a state |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    theory = []
-    for env_id, agent in agents.items():
-        tight += tightness(agent)
-        region = Region(0.05, "l2", agent.policy_mean.normaliser.std)
-        theory.append(f"\n{env_id}, l2 errors of 0.05 standard deviations at 32 visited states:\n")
-        for quantity in paper_quantities(agent, agent.background[:32], region, np.random.default_rng(0)):
-            theory.append(f"- {quantity}")
-        for policy in policies:
-            if policy.env_id == env_id:
-                table += returns(policy, agent, options.episodes)
-    body = "\n".join(
-        [
-            f"Mean return over {options.episodes} episodes; errors in every feature at once (l-infinity), in standard "
-            "deviations of",
-            "the kernel agent's normaliser. `certified` is the mean certified change of an action as a share of its "
-            "range.",
-            "",
-            *table,
-            "",
-            f"Certified against the strongest attacked change of an action, {STATES} visited states "
-            f"({2 * TRIALS} attacks and {TRIALS} random errors an output):",
-            "",
-            *tight,
-            *theory,
-        ]
-    )
-    print(write("certificates", "Certificates and attacks", body, "stable-baselines3", "torch"))
+        runs = [Run.open(run) for run in options.runs]
+        if not runs:
+            for name, steps in (("rsa2c-kme", None), ("ppo", options.ppo_steps)):
+                runs.append(train_run("Pendulum-v1", name, total_timesteps=steps, out=folder, track=False))
+        policies = [load_policy(run) for run in runs]
+    PIECES.mkdir(parents=True, exist_ok=True)
+    for policy in policies:
+        piece = measured(policy, options.episodes)
+        (PIECES / f"{policy.env_id}__{policy.algorithm}.json").write_text(json.dumps(piece, indent=1) + "\n", "utf-8")
+        print(write("certificates", "Certificates and attacks", page(), "stable-baselines3", "torch"))
 
 
 if __name__ == "__main__":

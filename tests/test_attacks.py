@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rsa2c
-from rsa2c.attacks import ATTACKS, BoxSearch, ascend, differenced, make_attack, pulled
+from rsa2c.attacks import ATTACKS, BoxSearch, ascend, differenced, make_attack, policy_target, pulled
 from rsa2c.dictionary import Dictionary
 from rsa2c.errors import ConfigError
 from rsa2c.kernels import RBF, Laplace
@@ -75,6 +75,28 @@ def test_differences_are_the_gradient_of_a_smooth_score() -> None:
     states, rows = rng.normal(size=(5, 3)), rng.normal(size=(5, 3))
     found = differenced(lambda s, r: np.sum(np.sin(s) * r, axis=1), states, Region(0.01), rows)
     assert found == pytest.approx(np.cos(states) * rows, abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "env"), [("sac", "Pendulum-v1"), ("ppo", "Pendulum-v1"), ("ppo", "Swimmer-v5")])
+def test_torch_gradients_of_stable_baselines_models_are_those_of_their_predictions(name: str, env: str) -> None:
+    pytest.importorskip("stable_baselines3")
+    from rsa2c.baselines import make_baseline
+
+    baseline, rng = make_baseline(name, env), np.random.default_rng(4)
+    d = baseline.model.observation_space.shape[0]
+    states = rng.normal(size=(6, d))
+    if baseline.normaliser is not None:
+        baseline.normaliser.obs_rms.mean, baseline.normaliser.obs_rms.var = rng.normal(size=(2, d)) ** 2
+        states[0, 0] = 1e3  # beyond the normaliser's clip
+    region = Region(0.01)
+    target = policy_target(baseline, region)
+    weights = rng.normal(size=target.mean(states).shape)
+    slow = differenced(lambda s, w: np.sum(target.mean(s) * w, axis=1), states, region, weights)
+    assert target.pull(states, weights) == pytest.approx(slow, rel=0.02, abs=0.01 * np.abs(slow).max())
+    if name == "ppo":
+        network = make_attack("critic", baseline, 0.05).network
+        slow = differenced(network.value, states, region)
+        assert network.value_gradient(states) == pytest.approx(slow, rel=0.02, abs=0.01 * np.abs(slow).max())
 
 
 @pytest.mark.parametrize("norm", NORMS)

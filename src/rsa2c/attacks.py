@@ -2,7 +2,7 @@
 
 An attack maps observations (n, d) to perturbed ones, with one generator a row, and stands between environment and
 policy in `evaluate`; the environment itself is never touched. Agents of this library are attacked along exact
-gradients, any other policy (Stable-Baselines3's too) along central differences of its `predict`.
+gradients, models of Stable-Baselines3 along torch's, any other policy along central differences of its `predict`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,16 @@ class Target:
 
 
 def policy_target(policy: Any, region: Region) -> Target:
-    """The policy's mean before squashing where it is a kernel expansion, else its deterministic `predict`."""
+    """The policy's mean before squashing where it is a kernel expansion, else its deterministic `predict`, whose
+    clipping (SB3's PPO) the gradients do not see."""
     if isinstance(function := getattr(policy, "policy_mean", None), RKHSFunction):
         return Target(function, lambda states, weights: pulled(function, states, weights))
 
     def mean(observations: Array) -> Array:
         return np.asarray(policy.predict(observations, deterministic=True)[0], dtype=np.float64)
+
+    if (network := _network(policy)) is not None:
+        return Target(mean, network.pull)
 
     def along(observations: Array, weights: Array) -> Array:
         return np.sum(mean(observations) * weights, axis=1)
@@ -79,6 +83,54 @@ def differenced(score: Callable[..., Array], states: Array, region: Region, *row
     repeated = [np.repeat(row, d, axis=0) for row in rows]
     high, low = (score(s, *repeated).reshape(n, d) for s in moved)
     return (high - low) / (2 * width)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The torch module of a Stable-Baselines3 model, seen from raw observations."""
+
+    module: Any
+    normaliser: Any = None
+    """SB3's VecNormalize, where the model takes normalised observations."""
+
+    def pull(self, states: Array, weights: Array) -> Array:
+        """(n, d): gradient of the weighted (n, m) actions at each raw state."""
+        if self.module.squash_output:
+            weights = weights * (self.module.action_space.high - self.module.action_space.low) / 2
+        return self._gradient(lambda seen: self.module._predict(seen, deterministic=True), states, weights)
+
+    def value(self, states: Array) -> Array:
+        """(n,): the critic of states."""
+        with self._torch.no_grad():
+            return np.asarray(self.module.predict_values(self._seen(states)).cpu().numpy()[:, 0], dtype=np.float64)
+
+    def value_gradient(self, states: Array) -> Array:
+        """(n, d)"""
+        return self._gradient(self.module.predict_values, states, np.ones((len(states), 1)))
+
+    @property
+    def _torch(self) -> Any:
+        return require("torch", "baselines", "An attack on a Stable-Baselines3 model")
+
+    def _seen(self, states: Array) -> Any:
+        seen = states if self.normaliser is None else self.normaliser.normalize_obs(states)
+        return self._torch.as_tensor(np.asarray(seen, dtype=np.float32), device=self.module.device)
+
+    def _gradient(self, function: Callable[[Any], Any], states: Array, weights: Array) -> Array:
+        seen = self._seen(states).requires_grad_()
+        outputs = function(seen)
+        along = self._torch.as_tensor(weights, dtype=outputs.dtype, device=outputs.device)
+        gradient = self._torch.autograd.grad((outputs * along).sum(), seen)[0].cpu().numpy().astype(np.float64)
+        if self.normaliser is None:
+            return gradient
+        inside = np.abs(self.normaliser.normalize_obs(states)) < self.normaliser.clip_obs
+        return gradient * inside / np.sqrt(self.normaliser.obs_rms.var + self.normaliser.epsilon)
+
+
+def _network(policy: Any) -> Network | None:
+    module = getattr(getattr(policy, "model", policy), "policy", None)
+    shown = all(hasattr(module, name) for name in ("_predict", "squash_output", "device"))
+    return Network(module, getattr(policy, "normaliser", None)) if shown else None
 
 
 def ascend(
@@ -170,14 +222,12 @@ class ValueAttack:
     """The nearby observation of least value, by a critic of states alone."""
 
     region: Region
-    value: Score
+    network: Network
 
     def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array:
-        def score(states: Array) -> Array:
-            return -self.value(states)
-
+        network = self.network
         states = observations.astype(np.float64)
-        return ascend(score, lambda s: differenced(score, s, self.region), states, self.region, rngs)
+        return ascend(lambda s: -network.value(s), lambda s: -network.value_gradient(s), states, self.region, rngs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,22 +284,13 @@ def make_attack(
 def _critic_attack(policy: Any, region: Region) -> Attack:
     if isinstance(getattr(policy, "advantage", None), RKHSFunction):
         return AdvantageAttack(region, policy_target(policy, region), policy.advantage)
-    network: Any = getattr(getattr(policy, "model", policy), "policy", None)
-    if not hasattr(network, "predict_values"):
+    network = _network(policy)
+    if network is None or not hasattr(network.module, "predict_values"):
         raise ConfigError(
             f"the critic attack needs a critic of states, which {type(policy).__name__} does not show. "
             "Use the attack 'mad' or 'box'."
         )
-    torch = require("torch", "baselines", "The critic attack on a Stable-Baselines3 model")
-    normaliser = getattr(policy, "normaliser", None)
-
-    def value(states: Array) -> Array:
-        seen = states if normaliser is None else normaliser.normalize_obs(states)
-        with torch.no_grad():
-            tensor = torch.as_tensor(np.asarray(seen, dtype=np.float32), device=network.device)
-            return np.asarray(network.predict_values(tensor).cpu().numpy()[:, 0], dtype=np.float64)
-
-    return ValueAttack(region, value)
+    return ValueAttack(region, network)
 
 
 def _box_search(policy: Any, region: Region) -> Attack:
