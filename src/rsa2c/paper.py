@@ -95,6 +95,8 @@ class Claim(Source):
     stage: str | None = None
     noise: Literal["largest", "every"] = "largest"
     """The levels of the noise table that a statistic under noise is about."""
+    substantial: bool = False
+    """Whether the claim is of a substantial effect, a large or a significant one: more than a margin."""
     most: bool = False
     """Whether the claim is about most of `against`, not all."""
     note: str | None = None

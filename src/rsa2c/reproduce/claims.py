@@ -32,7 +32,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said"
 FEWEST_SEEDS = 5
 """With fewer, a bootstrap interval is little more than the range, and complete separation is no rarity."""
 MARGIN = 0.1
-"""What still counts as similar, as a share of the size of what it is compared with."""
+"""What still counts as similar and not yet as substantial, as a share of the size of what it is compared with."""
 NOISE_LEVELS = (0.0, 0.001, 0.005, 0.01)
 """The variances of the paper's main noise tables."""
 SHARED = 2.0
@@ -133,9 +133,10 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
     notes = [
         "Effects are written so that positive is what the paper says, with 95% intervals over seeds: bootstrap ones, "
         "of standard deviations (divisor n - 1) normal-theory ones. For claims of similarity, or that something is "
-        f"small, they are plain differences, and within {MARGIN:.0%} of what is compared is similar or small. Where a "
-        "claim is about every noise level the worst is shown, and the intervals hold together. With fewer than "
-        f"{FEWEST_SEEDS} seeds, or where a method of the claim was not run or not measured, nothing holds.",
+        f"small, they are plain differences, and within {MARGIN:.0%} of what is compared is similar or small; what is "
+        "called substantial, significant or large must be beyond that. Where a claim is about every noise level the "
+        f"worst is shown, and the intervals hold together. With fewer than {FEWEST_SEEDS} seeds, or where a method of "
+        "the claim was not run or not measured, nothing holds.",
         "Times are of runs that shared a machine, where identical variants differ by factors of 0.6 to 1.3: effects "
         f"of {', '.join(TIMES)} are relative differences whose intervals are widened by a factor of {SHARED:g} either "
         "way, so that nothing is said of what differs by less.",
@@ -238,15 +239,17 @@ def _range(claim: Claim, environment: str, runs: list[Record], theirs: list[floa
     """The effects for which a claim holds."""
     if claim.direction == "order":
         return 0.5, 1.0
-    if claim.direction not in ("similar", "at most"):
+    if claim.direction in ("higher", "lower") and not claim.substantial:
         return 0.0, np.inf
     margin = _margin(claim, environment, runs, theirs)
+    if claim.substantial:
+        return margin, np.inf
     return -margin if claim.direction == "similar" else -np.inf, margin
 
 
 def _margin(claim: Claim, environment: str, runs: list[Record], theirs: list[float] | None) -> float:
-    """What still counts as similar or small: a share of the other method's value; of a quantity by itself, what the
-    prose says it reaches, or a share of the return."""
+    """What still counts as similar or small and is not substantial: a share of the other method's value; of a quantity
+    by itself, what the prose says it reaches, or a share of the return."""
     if claim.statistic in TIMES:
         return MARGIN
     if theirs is not None:
