@@ -75,6 +75,16 @@ def test_a_rate_above_the_theorem_s_holds_where_every_method_was_run():
     assert alone.verdict == OPEN and alone.missing == ["rsa2c-cme"], "runs with other step sizes are no evidence"
 
 
+def test_where_no_policy_is_stable_nothing_is_said_of_gaps():
+    def several_gaps(name, *gaps):
+        return [made(name, seed, environment=LQR, gap=gap) for seed, gap in enumerate(gaps * 5)]
+
+    unstable, stable = several_gaps("advanced-ac", np.inf, 1e5), several_gaps("rsa2c-kme", 0.05, 0.06)
+    assert verdict("lqr_kme_improves", stable, unstable, environment=LQR) == HOLDS
+    found = judged("lqr_kme_improves", several_gaps("rsa2c-kme", np.inf), unstable, environment=LQR)
+    assert found.verdict == OPEN and found.unmeasured == ["rsa2c-kme", "advanced-ac"]
+
+
 def test_at_most_is_one_sided_and_similar_is_not():
     ours = several(OURS, drops=(0.0, 0.0, 0.0, -50.0))
     assert verdict("mild_noise_drop", ours) == HOLDS, "noise that helps is no loss"

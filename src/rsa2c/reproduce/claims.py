@@ -175,16 +175,25 @@ def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Ite
 
 
 def _values(claim: Claim, measure: Measure, runs: Runs) -> dict[str, list[float]]:
-    """What is measured of each method's runs, those without it left out. A run that never got there counts as later
-    than all that did: as twice the longest of the runs compared."""
+    """What is measured of each method's runs, those without it left out, and beyond a bound the bound. Where no run of
+    any method is within it nothing is measured: they may still differ."""
     measured = {name: [measure(item) for item in found] for name, found in runs.items()}
-    if claim.statistic in BUDGETS:
-        longest = max((BUDGETS[claim.statistic](item) for found in runs.values() for item in found), default=0.0)
-        measured = {name: [min(value, 2.0 * longest) for value in values] for name, values in measured.items()}
     kept = {name: [value for value in values if not np.isnan(value)] for name, values in measured.items()}
+    bound = _bound(claim.statistic, runs)
+    if not any(value < bound for values in kept.values() for value in values):
+        return {name: [] for name in kept}
+    kept = {name: [min(value, bound) for value in values] for name, values in kept.items()}
     if claim.statistic in SPREADS:
         return {name: values if len(values) > 1 else [] for name, values in kept.items()}
     return kept
+
+
+def _bound(statistic: str, runs: Runs) -> float:
+    """A run that never got there counts as later than all that did, as twice the longest of the runs compared; an
+    unstable policy as the largest gap."""
+    if statistic in BUDGETS:
+        return 2.0 * max((BUDGETS[statistic](item) for found in runs.values() for item in found), default=0.0)
+    return {"lqr_gap": UNSTABLE, "lqr_spread": float(np.log(UNSTABLE))}.get(statistic, np.inf)
 
 
 def _comparisons(
@@ -351,10 +360,6 @@ def _in_order(item: Record, stage: str, order: Sequence[str]) -> float:
     return float(statistics.follows_order(list(shares.values()), [features.index(name) for name in order])[0])
 
 
-def _gap(item: Record) -> float:
-    return min(item.gap, UNSTABLE)
-
-
 def _steps_to_gap(item: Record) -> float:
     """Steps until the gap to the optimal cost is under 100%: the policy is stable."""
     known = not np.isnan(item.curve.gap).all()
@@ -380,8 +385,8 @@ MEASURES: dict[str, Measure] = {
     "epoch_growth": _growth,
     "step_flops": lambda item: 1e9 * item.gflop * item.epochs / item.steps,
     "memory_left": _left,
-    "lqr_gap": _gap,
-    "lqr_spread": lambda item: float(np.log(_gap(item))),
+    "lqr_gap": lambda item: item.gap,
+    "lqr_spread": lambda item: float(np.log(item.gap)),
     "lqr_steps": _steps_to_gap,
 }
 """What is measured of a run."""
