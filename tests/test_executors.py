@@ -23,6 +23,13 @@ def square_or_fail(argument):
     return argument * argument
 
 
+@pytest.fixture
+def restored_interrupts():
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def sleep_then(argument):
     time.sleep(argument)
     return argument
@@ -60,7 +67,9 @@ def test_an_event_comes_at_least_about_once_a_second():
     assert events[-1].value == 2.5
 
 
-def test_closing_the_iterator_ends_the_workers():
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_closing_the_iterator_ends_the_workers(handler, restored_interrupts):
+    signal.signal(signal.SIGINT, handler)
     events = run_all(sleep_then, [60.0, 60.0], workers=2)
     next(events)
     next(events)

@@ -115,6 +115,8 @@ class _Worker:
 
 def _serve(function: Callable[[Any], Any], connection: Connection) -> None:
     """A worker's life: calls until its master closes the connection or is gone."""
+    # A sweep in the background of a script ignores Ctrl-C, and its workers would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with_master, daemon=True).start()
     while True:
         try:
