@@ -81,9 +81,7 @@ def collect(found: Mapping[str, list[Job]], runs: PathLike) -> tuple[list[Record
     return records, problems
 
 
-def write(
-    target: str, new: Sequence[Record], out: PathLike, runs: PathLike | None = None
-) -> list[Path]:  # fmt: skip
+def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | None = None) -> list[Path]:
     """Records, tables and figures of a study under `out`, where others may be; beeswarms and heatmaps are those of the
     new records, whose folders are under `runs`."""
     out = Path(out)

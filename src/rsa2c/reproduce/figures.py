@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rsa2c import paper, plots, statistics, training
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.tables import Selection
+from rsa2c.rl_zoo import PRESET
 from rsa2c.store import Run
 
 EXPLAINED = 200
@@ -24,7 +25,7 @@ def curves(study: Selection, environment: str, preset: str, folder: Path) -> lis
     """Mean evaluation return with its 95% interval: the ablation, and beside SAC and PPO where they were run."""
     chosen = study.of(environment=environment, preset=preset)
     written = _curves(study, chosen, folder / f"ablation_{preset}")
-    baselines = study.of(environment=environment, preset="rl-zoo")
+    baselines = study.of(environment=environment, preset=PRESET)
     if baselines:
         ours = [item for item in chosen if item.algorithm in ("rsa2c-kme", "rsa2c-cme")]
         written += _curves(study, [*ours, *baselines], folder / f"comparison_{preset}")
