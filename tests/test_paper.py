@@ -116,10 +116,12 @@ def test_claims_are_quoted_identified_and_testable():
         assert len(claim.quote.split()) >= 4 and claim.section and claim.subject and claim.environments
         assert claim.statistic in known
         assert claim.direction in ("higher", "lower", "similar", "at most", "order")
-        assert claim.noise == "largest" or (claim.noise == "every" and claim.statistic.startswith("noise_"))
+        assert claim.noise in ("largest", "every", "most")
+        assert claim.noise == "largest" or claim.statistic.startswith("noise_")
+        assert claim.bound is None or (claim.direction == "at most" and paper.figure(claim.bound))
         assert not claim.most or len(claim.against) > 2
         assert not claim.quote.startswith("...") and not claim.quote.endswith("...")
-        assert (claim.direction == "order") == bool(claim.order)
+        assert bool(claim.order) == (claim.statistic in ("importance_order", "attribution_rise"))
         assert not set(claim.subject) & set(claim.against)
     assert set(known) == {claim.statistic for claim in claims}
 

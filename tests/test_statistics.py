@@ -295,3 +295,38 @@ def test_bad_settings_are_named(wrong):
 def test_a_bad_level_of_a_std_is_named():
     with pytest.raises(ConfigError, match="level must lie between 0 and 1, got 95"):
         st.std(TWO[0], level=95)
+
+
+def test_means_have_student_s_and_welch_s_intervals():
+    ours, theirs = RNG.normal(1.0, 2.0, 6), RNG.normal(0.0, 0.5, 9)
+    found = st.mean(ours, 0.9)
+    reference = scipy.stats.ttest_1samp(ours, 0.0).confidence_interval(0.9)
+    np.testing.assert_allclose([found.value, found.low, found.high], [ours.mean(), *reference])
+    found = st.mean_difference(ours, theirs, 0.99)
+    reference = scipy.stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.99)
+    np.testing.assert_allclose([found.value, found.low, found.high], [ours.mean() - theirs.mean(), *reference])
+
+
+def test_runs_that_are_alike_have_an_interval_of_one_point():
+    assert st.mean([2.0, 2.0]) == st.mean([2.0]) == st.Estimate(2.0, 2.0, 2.0)
+    assert st.mean_difference([2.0, 2.0], [1.0]) == st.Estimate(1.0, 1.0, 1.0)
+
+
+def test_the_interval_of_a_mean_covers_it():
+    """Where a percentile bootstrap of five runs misses the mean 15 times in a hundred."""
+    missed = [not found.low <= 0.0 <= found.high for found in (st.mean(RNG.normal(size=5)) for _ in range(2000))]
+    assert 0.03 < np.mean(missed) < 0.07
+
+
+def test_a_share_of_runs_is_never_certain():
+    found = st.share([1.0] * 10)
+    assert found.value == found.high == 1.0
+    assert found.low == pytest.approx(0.025 ** (1 / 10))
+
+
+def test_before_a_threshold_is_the_evaluation_before():
+    curve = ([10.0, 20.0, 30.0], [1.0, 2.0, 3.0])
+    assert st.steps_to_threshold(curve, 2.5) == 30.0
+    assert st.steps_to_threshold(curve, 2.5, before=True) == 20.0
+    assert st.steps_to_threshold(curve, 0.0, before=True) == 0.0
+    assert st.steps_to_threshold(curve, 9.0, before=True) == np.inf

@@ -13,6 +13,7 @@ import yaml
 from rsa2c.errors import NotFoundError, did_you_mean
 
 Row = TypeVar("Row", bound="Source")
+Named = TypeVar("Named", "Figure", "Claim")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +93,13 @@ class Claim(Source):
     """At most: no higher than what it is compared with, or small, by a margin."""
     order: tuple[str, ...] = ()
     """Features, most important first, where the direction is an order."""
+    jointly: bool = False
+    """Whether the features of `order` come first in any order."""
     stage: str | None = None
-    noise: Literal["largest", "every"] = "largest"
+    noise: Literal["largest", "every", "most"] = "largest"
     """The levels of the noise table that a statistic under noise is about."""
+    bound: str | None = None
+    """The figure of the prose that the statistic is to stay within, by its id."""
     substantial: bool = False
     """Whether the claim is of a substantial effect, a large or a significant one: more than a margin."""
     most: bool = False
@@ -166,6 +171,17 @@ def figures() -> tuple[Figure, ...]:
     return tuple(_read(Figure, document()["prose"]))
 
 
+def figure(id: str) -> Figure:
+    """The figure of the prose of this id."""
+    return _by_id(figures(), id, "figure")
+
+
+def prose(environment: str, algorithm: str, quantity: str) -> Figure | None:
+    """What the prose gives of a method's quantity, or None where it gives nothing."""
+    wanted = (environment, algorithm, quantity)
+    return next((row for row in figures() if (row.environment, row.algorithm, row.quantity) == wanted), None)
+
+
 @cache
 def claims() -> tuple[Claim, ...]:
     """The effects the paper asserts."""
@@ -191,10 +207,14 @@ def threshold(environment: str) -> float | None:
 
 def claim(id: str) -> Claim:
     """The claim of this id."""
-    by_id = {row.id: row for row in claims()}
-    if id not in by_id:
-        raise NotFoundError(f"the paper has no claim {id!r}.{did_you_mean(id, by_id)} It has {', '.join(by_id)}.")
-    return by_id[id]
+    return _by_id(claims(), id, "claim")
+
+
+def _by_id(rows: Iterable[Named], id: str, what: str) -> Named:
+    found = {row.id: row for row in rows}
+    if id not in found:
+        raise NotFoundError(f"the paper has no {what} {id!r}.{did_you_mean(id, found)} It has {', '.join(found)}.")
+    return found[id]
 
 
 def _read(kind: type[Row], rows: Iterable[dict[str, Any]]) -> list[Row]:

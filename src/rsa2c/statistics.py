@@ -97,6 +97,34 @@ def difference(
     return Estimate(float(value), *percentile_interval(replicates, level))
 
 
+def mean(scores: ArrayLike, level: float = LEVEL) -> Estimate:
+    """Mean over runs with Student's interval; a point where there is but one run, or all are alike.
+
+    A percentile bootstrap of it leaves the truth out 15% of the time with 5 runs where it says 5%, 9% with 10.
+    """
+    array = _runs(scores, "scores")
+    return _student(float(array.mean()), _square_error(array), len(array) - 1, level)
+
+
+def mean_difference(scores: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Estimate:
+    """mean(scores) - mean(other) with Welch's interval."""
+    ours, theirs = _runs(scores, "scores"), _runs(other, "scores of the other method")
+    squares = np.array([_square_error(ours), _square_error(theirs)])
+    free = np.maximum([len(ours) - 1, len(theirs) - 1], 1)
+    total = float(squares.sum())
+    # Welch and Satterthwaite's degrees of freedom
+    freedom = total**2 / float((squares**2 / free).sum()) if total > 0 else 1.0
+    return _student(float(ours.mean() - theirs.mean()), total, freedom, level)
+
+
+def share(successes: ArrayLike, level: float = LEVEL) -> Estimate:
+    """Share of runs of which something is true (1, else 0), with Clopper and Pearson's interval."""
+    array = _runs(successes, "successes")
+    _check_level(level)
+    found = scipy.stats.binomtest(int(array.sum()), len(array)).proportion_ci(level)
+    return Estimate(float(array.mean()), float(found.low), float(found.high))
+
+
 def std(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     """Standard deviation over runs (divisor n - 1) with the chi-square interval of normal scores.
 
@@ -184,11 +212,18 @@ def curve_interval(
     return np.asarray(statistic(array, axis=0)), bounds[0], bounds[1]
 
 
-def steps_to_threshold(curve: Curve, threshold: float) -> float:
-    """First step of the curve at which its value is at least `threshold`; infinite if it never is."""
+def steps_to_threshold(curve: Curve, threshold: float, before: bool = False) -> float:
+    """First step of the curve at which its value is at least `threshold`; infinite if it never is.
+
+    What lies between two points of the curve is not known: with `before` it is the point before, which was too early
+    (zero for the first).
+    """
     steps, values = _curve(curve)
     reached = np.flatnonzero(values >= threshold)
-    return float(steps[reached[0]]) if len(reached) else np.inf
+    if not len(reached):
+        return np.inf
+    first = int(reached[0]) - before
+    return float(steps[first]) if first >= 0 else 0.0
 
 
 def median_steps(
@@ -234,6 +269,17 @@ def follows_order(importances: ArrayLike, order: Sequence[int]) -> NDArray[np.bo
     named = array[:, list(order)]
     rest = np.delete(array, list(order), axis=1).max(axis=1, initial=-np.inf, keepdims=True)
     return np.all(np.diff(np.concatenate([named, rest], axis=1), axis=1) < 0, axis=1)
+
+
+def _square_error(array: Array) -> float:
+    """Squared standard error of the mean of runs; none where it cannot be told."""
+    return float(array.var(ddof=1)) / len(array) if len(array) > 1 else 0.0
+
+
+def _student(value: float, square_error: float, free: float, level: float) -> Estimate:
+    _check_level(level)
+    half = float(scipy.stats.t.ppf((1 + level) / 2, free)) * square_error**0.5 if square_error > 0 else 0.0
+    return Estimate(value, value - half, value + half)
 
 
 def _median(array: Array) -> Any:

@@ -5,9 +5,11 @@ that. Each comparison has a range in which the claim holds; it holds with its wh
 whole interval outside, else it cannot be said, nor can it with fewer than `FEWEST_SEEDS` seeds on one side. A claim
 holds when every comparison it makes was made and holds; it does not hold when one fails.
 
-A claim about every noise level makes its comparisons at each, with Bonferroni's level, so that neither a single lucky
-level carries it nor a single unlucky one refutes it. Standard deviations have normal-theory intervals. Times are those
-of runs that shared a machine: they are compared as ratios, whose intervals are widened by the factor `SHARED`.
+The intervals of a claim hold together (Bonferroni): neither does a single lucky noise level or pair of methods carry
+it nor a single unlucky one refute it. Means have Student's and Welch's intervals, standard deviations normal-theory
+ones, shares of runs exact ones, medians bootstrap ones. When a threshold was passed is known to one interval between
+evaluations, by which effects are widened. Times are those of runs that shared a machine: they are compared as ratios,
+whose intervals are widened by the factor `SHARED`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -22,7 +25,6 @@ import numpy as np
 from rsa2c import paper, statistics
 from rsa2c.config import make_config
 from rsa2c.paper import Claim
-from rsa2c.reproduce.figures import fitted_rate, random_iterate
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.tables import NOTHING, UNSTABLE, Selection, Table, number, thresholds
 from rsa2c.rl_zoo import BASELINES, PRESET
@@ -30,20 +32,25 @@ from rsa2c.statistics import Estimate
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said"
 FEWEST_SEEDS = 5
-"""With fewer, a bootstrap interval is little more than the range, and complete separation is no rarity."""
+"""With fewer, complete separation is no rarity, and whether scores are normal is anybody's guess."""
 MARGIN = 0.1
 """What still counts as similar and not yet as substantial, as a share of the size of what it is compared with."""
 NOISE_LEVELS = (0.0, 0.001, 0.005, 0.01)
 """The variances of the paper's main noise tables."""
+SHORTEST = 1e-3
+"""Seconds: what was reached at the first evaluation may have been reached at once."""
 SHARED = 2.0
 """Runs of identical variants, side by side on one machine, were seen to differ in time by factors of 0.6 to 1.3."""
 SPREADS = ("seed_spread", "noise_spread", "lqr_spread")
 """Statistics that are standard deviations over seeds."""
-TIMES = ("epoch_time", "epoch_growth", "time_to_solution")
-"""Statistics that rest on a clock: their effects are relative differences."""
+TIMES = ("step_time", "time_to_solution")
+"""Statistics that rest on the clocks of several runs: their effects are relative differences."""
+SHARES = ("importance_order",)
+"""Statistics that are true of a run or not."""
 
 Measure = Callable[[Record], float]
 Runs = dict[str, list[Record]]
+Values = dict[str, list[float]]
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Comparison:
             return OPEN
         if self.low < effect.low and effect.high <= self.high:
             return HOLDS
-        return FAILS if effect.high < self.low or effect.low > self.high else OPEN
+        return FAILS if effect.high <= self.low or effect.low > self.high else OPEN
 
     @property
     def slack(self) -> float:
@@ -106,13 +113,15 @@ class Finding:
 def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Finding:
     """One claim against our runs of one environment and preset."""
     cases = list(_cases(study, claim, environment, preset))
-    level = 1.0 - (1.0 - statistics.LEVEL) / max(len(cases), 1)
+    pairs = len(claim.subject) * max(len(claim.against), 1)
+    level = 1.0 - (1.0 - statistics.LEVEL) / max(len(cases) * pairs, 1)
     comparisons: list[Comparison] = []
     measured = []
     for case, measure, runs in cases:
         of = _values(claim, measure, runs)
+        soonest = _values(claim, EARLIEST[claim.statistic], runs) if claim.statistic in EARLIEST else of
         measured.append({name for name, values in of.items() if values})
-        comparisons += _comparisons(study, claim, environment, case, runs, of, level)
+        comparisons += _comparisons(study, claim, environment, case, runs, of, soonest, level)
     methods = (*claim.subject, *claim.against)
     missing = [name for name in methods if not all(runs[name] for *_, runs in cases) or not cases]
     unmeasured = [name for name in methods if name not in missing and not all(name in told for told in measured)]
@@ -131,12 +140,14 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
                 rows.append([said, environment, preset, claim.statistic, str(finding), finding.verdict])
     columns = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict"]
     notes = [
-        "Effects are written so that positive is what the paper says, with 95% intervals over seeds: bootstrap ones, "
-        "of standard deviations (divisor n - 1) normal-theory ones. For claims of similarity, or that something is "
+        "Effects are written so that positive is what the paper says, with intervals over seeds that hold together "
+        "with 95% for each claim: Welch's or Student's, of standard deviations (divisor n - 1) normal-theory ones, of "
+        "medians bootstrap ones. For claims of similarity, or that something is "
         f"small, they are plain differences, and within {MARGIN:.0%} of what is compared is similar or small; what is "
-        "called substantial, significant or large must be beyond that. Where a claim is about every noise level the "
-        f"worst is shown, and the intervals hold together. With fewer than {FEWEST_SEEDS} seeds, or where a method of "
-        "the claim was not run or not measured, nothing holds.",
+        "called substantial, significant or large must be beyond that. Where a claim is about several noise levels "
+        f"the worst is shown. With fewer than {FEWEST_SEEDS} seeds, or where a method of "
+        "the claim was not run or not measured, nothing holds. When a threshold was passed is known to one interval "
+        "between evaluations, and intervals are that much wider.",
         "Times are of runs that shared a machine, where identical variants differ by factors of 0.6 to 1.3: effects "
         f"of {', '.join(TIMES)} are relative differences whose intervals are widened by a factor of {SHARED:g} either "
         "way, so that nothing is said of what differs by less.",
@@ -155,7 +166,7 @@ def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Ite
         return {name: of(name) for name in (*claim.subject, *claim.against)}
 
     if claim.statistic in NOISY:
-        levels = NOISE_LEVELS if claim.noise == "every" else NOISE_LEVELS[-1:]
+        levels = NOISE_LEVELS[-1:] if claim.noise == "largest" else NOISE_LEVELS
         for level in levels:
             yield f"noise {level:g}" if len(levels) > 1 else "", partial(NOISY[claim.statistic], level=level), runs()
     elif claim.statistic == "distractor_return":
@@ -164,17 +175,17 @@ def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Ite
         whole = {count: each for count, each in found.items() if all(each.values())}
         for count, each in whole.items():
             yield f"{count} distractors" if len(whole) > 1 else "", _mean, each
-    elif claim.statistic == "lqr_rate":
-        yield "", _rate, {name: study.theory(environment, preset=preset, algorithm=name) for name in claim.subject}
     elif claim.statistic == "importance_order":
-        yield "", partial(_in_order, stage=claim.stage or "late", order=claim.order), runs()
+        yield "", partial(_in_order, claim=claim), runs()
+    elif claim.statistic == "attribution_rise":
+        yield "", partial(_rise, feature=claim.order[0]), runs()
     elif claim.stage == "late against early":
         yield "", lambda item: _sparsity(item, "late") - _sparsity(item, "early"), runs()
     else:
         yield "", MEASURES[claim.statistic], runs()
 
 
-def _values(claim: Claim, measure: Measure, runs: Runs) -> dict[str, list[float]]:
+def _values(claim: Claim, measure: Measure, runs: Runs) -> Values:
     """What is measured of each method's runs, those without it left out, and beyond a bound the bound. Where no run of
     any method is within it nothing is measured: they may still differ."""
     measured = {name: [measure(item) for item in found] for name, found in runs.items()}
@@ -197,9 +208,10 @@ def _bound(statistic: str, runs: Runs) -> float:
 
 
 def _comparisons(
-    study: Selection, claim: Claim, environment: str, case: str, runs: Runs, of: dict[str, list[float]], level: float
+    study: Selection, claim: Claim, environment: str, case: str, runs: Runs, of: Values, soonest: Values, level: float
 ) -> list[Comparison]:
-    """Every pair of a subject and what it is compared with, or every subject by itself."""
+    """Every pair of a subject and what it is compared with, or every subject by itself; `soonest` has what `of` has
+    where it is known, else its lower bounds."""
     found = []
     for one in claim.subject:
         for other in claim.against or ("",):
@@ -207,6 +219,10 @@ def _comparisons(
                 continue
             theirs = of[other] if other else None
             effect = _effect(study, claim.statistic, of[one], theirs, level)
+            if soonest is not of:
+                low = _effect(study, claim.statistic, soonest[one], theirs, level).low
+                high = _effect(study, claim.statistic, of[one], soonest[other] if other else None, level).high
+                effect = Estimate(effect.value, low, high)
             if claim.direction == "lower":
                 effect = Estimate(-effect.value, -effect.high, -effect.low)
             name = f"{one} against {other}" if other else one
@@ -225,18 +241,17 @@ def _effect(study: Selection, statistic: str, ours: list[float], theirs: list[fl
     if statistic == "probability_of_improvement" and theirs is not None:
         chance = statistics.probability_of_improvement([ours], [theirs], study.rng, level)
         return Estimate(chance.value - 0.5, chance.low - 0.5, chance.high - 0.5)
-    summarise = _summary(statistic)
-    if theirs is None:
-        return statistics.estimate([ours], summarise, study.rng, level)
-    return statistics.difference([ours], [theirs], summarise, study.rng, level)
-
-
-def _summary(statistic: str) -> Callable[..., Any]:
-    return np.median if statistic in MEDIANS else np.mean
+    if statistic in SHARES:
+        return statistics.share(ours, level)
+    if statistic in MEDIANS:
+        if theirs is None:
+            return statistics.estimate([ours], np.median, study.rng, level)
+        return statistics.difference([ours], [theirs], np.median, study.rng, level)
+    return statistics.mean(ours, level) if theirs is None else statistics.mean_difference(ours, theirs, level)
 
 
 def _relative(study: Selection, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
-    """Ratio of median times (or median of ratios), less one, as far as runs that shared a machine can tell."""
+    """Ratio of median times, less one, as far as runs that shared a machine can tell."""
     logs = [np.log(values) for values in (ours, theirs) if values is not None]
     found = (statistics.estimate([logs[0]], np.median, study.rng, level) if theirs is None
              else statistics.difference([logs[0]], [logs[1]], np.median, study.rng, level))  # fmt: skip
@@ -259,18 +274,16 @@ def _range(claim: Claim, environment: str, runs: list[Record], theirs: list[floa
 def _margin(claim: Claim, environment: str, runs: list[Record], theirs: list[float] | None) -> float:
     """What still counts as similar or small and is not substantial: a share of the other method's value; of a quantity
     by itself, what the prose says it reaches, or a share of the return."""
-    if claim.statistic in TIMES:
+    if claim.bound is not None:
+        said = paper.figure(claim.bound)
+        return said.value if said.high is None else said.high
+    if claim.statistic in (*TIMES, "epoch_growth"):
         return MARGIN
-    if theirs is not None:
-        typical = np.std(theirs) if claim.statistic in SPREADS else _summary(claim.statistic)(theirs)
-        return MARGIN * abs(float(typical))
-    said = [
-        item.high
-        for item in paper.figures()
-        if claim.statistic == "noise_spread" and item.quantity == "std" and item.high is not None
-        and (item.environment, item.algorithm) == (environment, claim.subject[0])
-    ]  # fmt: skip
-    return said[0] if said else MARGIN * abs(float(np.mean([item.mean for item in runs])))
+    if theirs is None:
+        return MARGIN * abs(float(np.mean([item.mean for item in runs])))
+    typical = np.std(theirs) if claim.statistic in SPREADS else (
+        np.median(theirs) if claim.statistic in MEDIANS else np.mean(theirs))  # fmt: skip
+    return MARGIN * abs(float(typical))
 
 
 def _verdict(claim: Claim, comparisons: list[Comparison], absent: set[str]) -> str:
@@ -279,7 +292,8 @@ def _verdict(claim: Claim, comparisons: list[Comparison], absent: set[str]) -> s
         pairs.setdefault(item.subject, {}).setdefault(item.name, []).append(item.verdict)
     of_subject = []
     for found in pairs.values():
-        each = [_every(verdicts) for verdicts in found.values()]
+        levels = _every if claim.noise != "most" else partial(_most, count=len(NOISE_LEVELS))
+        each = [levels(verdicts) for verdicts in found.values()]
         of_subject.append(_most(each, len(claim.against)) if claim.most else _every(each))
     verdict = _every(of_subject)
     needed = set(claim.subject) if claim.most else {*claim.subject, *claim.against}
@@ -310,18 +324,19 @@ def _drop(item: Record, level: float) -> float:
     return item.mean - _noisy(item, level)
 
 
-def _to_threshold(item: Record, column: str) -> float:
+def _to_threshold(item: Record, column: str, before: bool = False) -> float:
     levels = thresholds(item.environment)
-    return item.curve.until(levels[0], column) if levels else float("nan")
+    return item.curve.until(levels[0], column, before) if levels else float("nan")
 
 
 def _growth(item: Record) -> float:
-    """Time of a step in the last quarter of training as a multiple of that in the quarter before."""
+    """Time of a step in the last quarter of training over that in the quarter before, less one: of one run, on one
+    clock."""
     steps, seconds = item.curve.steps, item.curve.seconds
     if len(steps) < 5:
         return float("nan")
     half, late, end = np.interp(np.array([0.5, 0.75, 1.0]) * steps[-1], steps, seconds)
-    return float((end - late) / (late - half)) if half < late < end else float("nan")
+    return float((end - late) / (late - half) - 1.0) if half < late < end else float("nan")
 
 
 def _left(item: Record) -> float:
@@ -352,23 +367,24 @@ def _change(item: Record) -> float:
     return float(np.abs(np.array(list(early.values())) - np.array(list(late.values()))).sum())
 
 
-def _in_order(item: Record, stage: str, order: Sequence[str]) -> float:
-    shares = item.importances.get(stage, {})
-    if not set(order) <= set(shares) or np.isnan(list(shares.values())).any():
+def _rise(item: Record, feature: str) -> float:
+    shares = [item.importances.get(stage, {}).get(feature, np.nan) for stage in ("early", "late")]
+    return float(shares[1] - shares[0])
+
+
+def _in_order(item: Record, claim: Claim) -> float:
+    shares = item.importances.get(claim.stage or "late", {})
+    if not set(claim.order) <= set(shares) or np.isnan(list(shares.values())).any():
         return float("nan")
-    features = list(shares)
-    return float(statistics.follows_order(list(shares.values()), [features.index(name) for name in order])[0])
+    features, values = list(shares), list(shares.values())
+    orders = permutations(claim.order) if claim.jointly else [claim.order]
+    return float(any(statistics.follows_order(values, [features.index(name) for name in order])[0] for order in orders))
 
 
-def _steps_to_gap(item: Record) -> float:
+def _steps_to_gap(item: Record, before: bool = False) -> float:
     """Steps until the gap to the optimal cost is under 100%: the policy is stable."""
     known = not np.isnan(item.curve.gap).all()
-    return statistics.steps_to_threshold((item.curve.steps, -item.curve.gap), -1.0) if known else float("nan")
-
-
-def _rate(item: Record) -> float:
-    """By how much the fitted exponent of the random iterate's gap exceeds the theorem's."""
-    return fitted_rate(*random_iterate(item)) - float(paper.document()["theory"]["rate"])
+    return statistics.steps_to_threshold((item.curve.steps, -item.curve.gap), -1.0, before) if known else float("nan")
 
 
 MEASURES: dict[str, Measure] = {
@@ -381,7 +397,7 @@ MEASURES: dict[str, Measure] = {
     "curve_roughness": _roughness,
     "attribution_sparsity": _sparsity,
     "attribution_change": _change,
-    "epoch_time": lambda item: item.epoch_ms,
+    "step_time": lambda item: item.seconds / item.steps,
     "epoch_growth": _growth,
     "step_flops": lambda item: 1e9 * item.gflop * item.epochs / item.steps,
     "memory_left": _left,
@@ -392,11 +408,17 @@ MEASURES: dict[str, Measure] = {
 """What is measured of a run."""
 NOISY: dict[str, Callable[..., float]] = {"noise_return": _noisy, "noise_spread": _noisy, "noise_drop": _drop}
 """What is measured of a run at a noise level."""
+EARLIEST: dict[str, Measure] = {
+    "steps_to_threshold": partial(_to_threshold, column="steps", before=True),
+    "time_to_solution": lambda item: float(np.maximum(_to_threshold(item, "seconds", before=True), SHORTEST)),
+    "lqr_steps": partial(_steps_to_gap, before=True),
+}
+"""Lower bounds of what is seen only at evaluations."""
 BUDGETS: dict[str, Measure] = {
     "steps_to_threshold": lambda item: item.steps,
     "time_to_solution": lambda item: item.seconds,
     "lqr_steps": lambda item: item.steps,
 }
 """What a run had of the quantity that it may never have been enough of."""
-MEDIANS = ("steps_to_threshold", "lqr_gap", "lqr_steps")
+MEDIANS = ("steps_to_threshold", "epoch_growth", "lqr_gap", "lqr_steps")
 """Statistics whose runs are summarised by their median, others by their mean."""

@@ -73,8 +73,9 @@ def bounded(gap: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(gap, LARGEST_GAP)
 
 
-def random_iterate(record: Record) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Epochs T and the expected gap of Theorem 2's random iterate, drawn from t < T with weights alpha_t.
+def random_iterate(record: Record, stable: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Epochs T and the expected gap of Theorem 2's random iterate, drawn from t < T with weights alpha_t; with
+    `stable`, from those since the first iterate with a gap under 100%.
 
     The gap between two evaluations is taken to be that of the later one.
     """
@@ -82,7 +83,9 @@ def random_iterate(record: Record) -> tuple[NDArray[np.float64], NDArray[np.floa
     epochs = record.curve.epochs
     edges = np.concatenate([[0.0], epochs])
     mass = np.diff((edges + 1.0) ** (1.0 - exponent))  # the integral of (t+1)^-exponent, up to a factor
-    return epochs, np.cumsum(mass * bounded(record.curve.gap)) / np.cumsum(mass)
+    gap = bounded(record.curve.gap)
+    first = int(np.argmax(np.append(gap < 1.0, True))) if stable else 0
+    return epochs[first:], np.cumsum((mass * gap)[first:]) / np.cumsum(mass[first:])
 
 
 def rate_curves(study: Selection, environment: str, folder: Path) -> list[Path]:
@@ -128,7 +131,7 @@ def fitted_rate(epochs: NDArray[np.float64], gap: NDArray[np.float64]) -> float:
 
     Without the theorem's log^2 T: its bound rises until T = e^8, and a fit with it finds a rate in a constant gap.
     """
-    late = (epochs >= epochs[-1] / 10) & (gap > 0) & np.isfinite(gap)
+    late = (epochs >= epochs[-1:].sum() / 10) & (gap > 0) & np.isfinite(gap)
     if late.sum() < 3:
         return float("nan")
     return float(-np.polyfit(np.log(epochs[late]), np.log(gap[late]), 1)[0])

@@ -46,9 +46,10 @@ class Curve:
         """Steps and mean return: a curve of `rsa2c.statistics`."""
         return self.steps, self.mean
 
-    def until(self, threshold: float, column: str) -> float:
-        """Steps, seconds or epochs until the mean return is at least `threshold`; infinite where it never is."""
-        return statistics.steps_to_threshold((getattr(self, column), self.mean), threshold)
+    def until(self, threshold: float, column: str, before: bool = False) -> float:
+        """Steps, seconds or epochs until the mean return is at least `threshold`, infinite where it never is; with
+        `before`, those of the evaluation before."""
+        return statistics.steps_to_threshold((getattr(self, column), self.mean), threshold, before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +189,7 @@ def write_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
     ]
     columns = [*plain, *(f"{what}_{level:g}" for level in levels for what in _STATISTICS)]
     curves = [
-        {"run": item.run, **dict(zip(_POINTS, (int(steps), f"{seconds:.4g}", mean, gap, round(epoch)), strict=True))}
+        {"run": item.run, **dict(zip(_POINTS, (int(steps), f"{seconds:.6g}", mean, gap, round(epoch)), strict=True))}
         for item in records
         for steps, seconds, mean, gap, epoch in zip(*(getattr(item.curve, name) for name in _POINTS), strict=True)
     ]

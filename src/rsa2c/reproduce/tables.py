@@ -140,8 +140,10 @@ def returns(study: Selection, environment: str) -> Table:
         rows.append(row)
     columns = ["variant", "paper", "ours, preset `paper`", "IQM", "ours, preset `default`", "IQM"]
     notes = [
-        "Mean ± standard deviation over seeds (number of seeds), each the mean of fixed-seed episodes; interquartile "
-        "mean with its 95% bootstrap interval. SAC and PPO: Stable-Baselines3 with RL-Zoo's settings, last columns.",
+        "Mean ± standard deviation over seeds (divisor n; number of seeds), each the mean of 100 fixed-seed episodes; "
+        "interquartile mean with its 95% bootstrap interval. The paper evaluates 5 episodes, so that its standard "
+        "deviations hold those of the episodes too. SAC and PPO: Stable-Baselines3 with RL-Zoo's settings, last "
+        "columns.",
         REMARK,
     ]
     return Table(f"returns_{slug(environment)}", f"{environment}: return", columns, rows, notes)
@@ -184,6 +186,10 @@ def solution(study: Selection, environment: str) -> Table:
                 name = f"{algorithm} (the paper's own, {published.device})"
                 cells = [number(1e3 * published.gflop), str(published.epochs), number(published.epoch_ms), NOTHING]
                 rows.append([name, number(threshold), *cells, number(published.seconds), NOTHING])
+            counted = paper.prose(environment, algorithm, "gflop")
+            if counted and not published:
+                name = f"{algorithm} (the paper's own)"
+                rows.append([name, number(threshold), number(1e3 * counted.value), *[NOTHING] * 5])
             for preset in study.presets(algorithm):
                 runs = study.of(environment=environment, algorithm=algorithm, preset=preset)
                 if runs:
@@ -191,7 +197,8 @@ def solution(study: Selection, environment: str) -> Table:
     columns = ["variant", "threshold", "MFLOP an epoch", "epochs", "ms an epoch", "steps", "seconds", "reached"]
     notes = [
         "Medians over seeds with 95% bootstrap intervals; a seed that never reached the threshold counts as later than "
-        "all. Evaluation is not in the seconds. An epoch of a baseline is a row of its metrics, about 1,000 steps. "
+        "all. The threshold is seen to be passed at the next evaluation, as the curves have them: all are upper "
+        "bounds. Evaluation is not in the seconds. An epoch of a baseline is a row of its metrics, about 1,000 steps. "
         "Runs that shared the machine with others took longer: benchmarks/time_to_solution.py measures each alone."
     ]
     return Table(f"solution_{slug(environment)}", f"{environment}: cost and time to solution", columns, rows, notes)
@@ -230,7 +237,7 @@ def guidance(study: Selection, environment: str) -> Table:
             if algorithm == "advanced-ac" or not control:
                 row += [NOTHING, NOTHING]
             else:
-                row.append(interval(statistics.difference([values], [control], np.mean, study.rng)))
+                row.append(interval(statistics.mean_difference(values, control)))
                 row.append(interval(statistics.probability_of_improvement([values], [control], study.rng)))
             for threshold in thresholds(environment)[:1]:
                 steps = [item.curve.until(threshold, "steps") for item in runs]
@@ -240,7 +247,8 @@ def guidance(study: Selection, environment: str) -> Table:
     columns = ["preset", "distractors", "variant", "return", "difference to Advanced AC", "P(better)"]
     columns += ["reached the threshold", "median steps"] if thresholds(environment) else []
     columns.append("largest/smallest weight")
-    notes = ["Every variant differs from RSA2C-KME in the named part alone. " + REMARK]
+    notes = [f"Every variant differs from RSA2C-KME in the named part alone. {REMARK} Differences have Welch's 95% "
+             "intervals, probabilities bootstrap ones."]  # fmt: skip
     return Table(f"guidance_{slug(environment)}", f"{environment}: what guidance buys", columns, rows, notes)
 
 
@@ -259,12 +267,14 @@ def corrections(study: Selection, environment: str) -> Table:
         values = [item.mean for item in runs]
         steps = [item.curve.until(thresholds(environment)[0], "steps") for item in runs]
         before = [item.mean for item in base]
-        gain = statistics.difference([values], [before], np.mean, study.rng) if name and before else None
+        gain = statistics.mean_difference(values, before) if name and before else None
         label = f"`{name.replace('__', ', ')}`" if name else "the preset `paper`"
         arrived = interval(statistics.median_steps(steps, study.rng))
         rows.append([label, spread(values), interval(gain) if gain else NOTHING, arrived])
     columns = ["changed", "return", "gain", "median steps to the threshold"]
-    return Table(f"corrections_{slug(environment)}", f"{environment}: our corrections, one at a time", columns, rows)
+    notes = ["Gains have Welch's 95% intervals."]
+    title = f"{environment}: our corrections, one at a time"
+    return Table(f"corrections_{slug(environment)}", title, columns, rows, notes)
 
 
 def gaps(study: Selection, environment: str) -> Table:
@@ -297,24 +307,27 @@ def rates(study: Selection, environment: str) -> Table:
     chosen = study.theory(environment)
     for algorithm in study.algorithms(chosen):
         runs = [item for item in chosen if item.algorithm == algorithm]
-        last, random, ends = [], [], []
+        last, random, settled, ends = [], [], [], []
         for item in runs:
             epochs, expected = figures.random_iterate(item)
             last.append(figures.fitted_rate(epochs, figures.bounded(item.curve.gap)))
             random.append(figures.fitted_rate(epochs, expected))
+            settled.append(figures.fitted_rate(*figures.random_iterate(item, stable=True)))
             ends.append((item.gap, expected[-1]))
-        finite = [[value for value in x if np.isfinite(value)] for x in (last, random)]
-        shown = [interval(statistics.estimate([x], np.mean, study.rng)) if x else NOTHING for x in finite]
+        finite = [[value for value in x if np.isfinite(value)] for x in (last, random, settled)]
+        shown = [interval(statistics.mean(x)) if x else NOTHING for x in finite]
         rows.append([algorithm, str(len(runs)), *shown, *(f"{end:.3g}" for end in np.median(ends, axis=0))])
     theory = paper.document()["theory"]
     peak = np.exp(theory["log_power"] / theory["rate"])
-    columns = ["variant", "seeds", "exponent, last iterate", "exponent, random iterate", "gap, last iterate",
-               "gap, random iterate"]  # fmt: skip
+    columns = ["variant", "seeds", "exponent, last iterate", "exponent, random iterate",
+               "exponent, random iterate once stable", "gap, last iterate", "gap, random iterate"]  # fmt: skip
     notes = ["Actor steps a0 (t+1)^-3/4 along the natural direction, values by LSTD. Exponent p of gap c T^-p over the "
              f"last nine tenths of T epochs, with 95% intervals; the theorem bounds the gap by T^-{theory['rate']} "
              f"log^{theory['log_power']} T, which itself rises until T = {peak:,.0f}: p > {theory['rate']} is more "
              f"than it asks. First iterates are unstable, and gaps above {figures.LARGEST_GAP:,.0f} times the optimal "
-             "cost count as that: the random iterate, drawn with weights alpha_t, keeps their share."]  # fmt: skip
+             "cost count as that: the random iterate, drawn with weights alpha_t, keeps their share, and its exponent "
+             "is mostly that of the share's decay, whatever is learned after. Drawn from the iterates since the first "
+             "stable one (gap under 100%), it shows what is."]  # fmt: skip
     return Table("rate_lqr", "LQR: rate under the theory's step sizes", columns, rows, notes)
 
 
