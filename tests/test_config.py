@@ -39,7 +39,7 @@ def test_an_environment_without_presets_takes_the_defaults():
 
 
 def test_overrides_win_over_variant_and_preset():
-    config = make_config("Pendulum-v1", "default", "rsa2c-kme", kl=0.5, attribution="none")
+    config = make_config("Pendulum-v1", "default", kl=0.5, attribution="none")
     assert config.kl == 0.5
     assert algorithm_name(config) == "advanced-ac"
 

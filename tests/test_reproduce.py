@@ -6,6 +6,7 @@ import pytest
 from rsa2c import paper, statistics
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
+from rsa2c.files import StorageError
 from rsa2c.reproduce import build, claims, figures, grids, read_records, tables
 from rsa2c.reproduce.records import Curve, Record, write_records
 from rsa2c.reproduce.tables import Selection
@@ -219,7 +220,13 @@ def test_studies_are_grids_and_mistakes_are_named():
     assert {"ablation", "distractors", "baselines"} <= set(grids("pendulum"))
     assert {job.preset for jobs in grids("pendulum", preset="paper").values() for job in jobs} == {"paper", "rl-zoo"}
     assert {job.fields["seed"] for job in grids("pendulum", seeds=2)["ablation"]} == {0, 1}
-    assert len(grids("walker", seeds=10)["ablation"]) == 9
+    assert len(grids("walker")["ablation"]) == 9
+    assert len(grids("walker", seeds=10)["ablation"]) == 30, "what is asked for goes before what the study says"
+    quick = grids("pendulum", quick=True)
+    assert {job.total_timesteps for job in quick["baselines"]} == {2_000}
+    assert {job.total_timesteps for job in quick["ablation"]} == {20_000}
+    with pytest.raises(ConfigError, match="pendulum has no runs with the preset 'paper' in the grids ablation"):
+        grids("pendulum", preset="paper", only=["ablation"])
     with pytest.raises(ConfigError, match=r"target 'pendulm' is unknown.*Did you mean 'pendulum'"):
         grids("pendulm")
     with pytest.raises(ConfigError, match=r"has no grid 'ablatoin'.*Did you mean 'ablation'"):
@@ -238,7 +245,7 @@ def test_the_clean_ablation_changes_one_thing(tmp_path):
 
 def test_reproduce_runs_writes_and_reuses(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("rsa2c.reproduce.QUICK", {"seeds": 1, "steps": 2400, "episodes": 2})
+    monkeypatch.setattr("rsa2c.reproduce.QUICK", {"seeds": 1, "steps": 2400, "baseline steps": 128, "episodes": 2})
     command = ["reproduce", "pendulum", "--quick", "--grids", "ablation", "--workers", "1",
                "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]  # fmt: skip
     assert main(command) == 0
@@ -251,6 +258,13 @@ def test_reproduce_runs_writes_and_reuses(tmp_path, capsys, monkeypatch):
     assert main([*command, "--only-tables"]) == 0
     assert (tmp_path / "out" / "tables.md").read_text().splitlines()[3:] == page.splitlines()[3:]
     capsys.readouterr()
+    with monkeypatch.context() as broken:
+        broken.setattr("rsa2c.reproduce.write", lambda *_: (_ for _ in ()).throw(StorageError("the disk is full")))
+        assert main([*command, "--out", str(tmp_path / "stopped")]) == 2
+    assert len(read_records(tmp_path / "stopped")) == 5, "each row is written as its run ends"
+    capsys.readouterr()
+    assert main([*command, "--only-tables", "--runs", str(tmp_path / "nothing")]) == 0
+    assert "with 5 records of earlier runs" in capsys.readouterr().err
     damaged = tmp_path / "runs" / "Pendulum-v1__rsa2c-cme__default__n0__s0" / "state.safetensors"
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:100])

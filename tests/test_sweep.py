@@ -1,11 +1,13 @@
 """Sweeps: the grid a file means, resuming, failing alone, and the same bytes whoever computes."""
 
+import dataclasses
 import hashlib
 import os
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from rsa2c.cli import main
 from rsa2c.config import ALGORITHMS, Config, make_config
 from rsa2c.errors import ConfigError, NotFoundError
 from rsa2c.store import Run, StorageError
-from rsa2c.sweep import Grid, check_same, is_done, run_job, run_sweep, summary
+from rsa2c.sweep import Grid, Progress, check_same, is_done, run_job, run_sweep, summary
 from rsa2c.training import train_run
 
 SMALL = {
@@ -87,12 +89,17 @@ def test_baselines_take_part_once_whatever_the_presets():
         ({"algoritms": ["sac"]}, "key 'algoritms' is unknown. Did you mean 'algorithms'?"),
         ({"algorithms": ["rsa2c-kmee"]}, "algorithm 'rsa2c-kmee' is unknown.*Did you mean 'rsa2c-kme'?"),
         ({"seeds": []}, "has no runs: 'seeds' is empty"),
-        ({"seeds": 0}, "has no runs: 'seeds' is empty"),
+        ({"seeds": 0}, "seeds must lie between 1 and 10,000, got 0"),
+        ({"seeds": 20_000}, "seeds must lie between 1 and 10,000, got 20,000"),
+        ({"seeds": [-1]}, "seeds must hold whole numbers, none negative .*, got -1"),
+        ({"noise": [-1.0]}, "the sweep: noise must hold variances, none negative, got -1.0"),
+        ({"noise_variance": 0.1}, "key 'noise_variance' is unknown. Use 'noise'."),
+        ({"attribution": "none"}, "the sweep: with attribution='none' it is no longer rsa2c-kme but advanced-ac"),
         ({"environments": None}, "has no runs: 'environments' is empty"),
         ({"kl": []}, "has no runs: 'kl' is empty"),
         ({"kl": [-1.0]}, "kl must be positive, got -1.0"),
         ({"presets": ["papr"]}, "preset 'papr' does not exist.*Did you mean 'paper'?"),
-        ({"noise": ["much"]}, "noise must hold variances, got 'much'"),
+        ({"noise": ["much"]}, "noise must hold variances, none negative, got 'much'"),
         ({"seeds": [0.5]}, "seeds must hold whole numbers"),
         ({"total_timesteps": -5}, "total_timesteps must be a positive whole number, got -5"),
         ({"total_timesteps": True}, "total_timesteps must be a positive whole number, got True"),
@@ -103,8 +110,9 @@ def test_baselines_take_part_once_whatever_the_presets():
         ({"final_noise": [-1]}, "final_noise must be a list"),
         ({"final_episodes": 0}, "final_episodes must be a positive whole number, got 0"),
         ({"final_episodes": "abc"}, "final_episodes must be a positive whole number, got 'abc'"),
-        ({"algorithms": ["sac"], "kl": "bogus"}, "kl must be"),
-        ({"algorithms": ["sac"], "presets": ["papre"]}, "preset 'papre' does not exist"),
+        ({"algorithms": ["sac"], "kl": 0.1}, "the sweep: sac has no setting n_envs, .*, kl: it trains with RL-Zoo's"),
+        ({"algorithms": ["sac", "rsa2c-kme"], "kl": "bogus"}, "the sweep: kl must be"),
+        ({"algorithms": ["sac", "rsa2c-kme"], "presets": ["papre"]}, "preset 'papre' does not exist"),
     ],
 )
 def test_a_grid_that_makes_no_sense_is_refused_before_anything_runs(change, message):
@@ -113,15 +121,64 @@ def test_a_grid_that_makes_no_sense_is_refused_before_anything_runs(change, mess
 
 
 def test_files_that_are_no_sweeps(tmp_path):
-    with pytest.raises(NotFoundError, match="does not exist"):
+    with pytest.raises(NotFoundError, match=r"sweep file .*none.yaml does not exist"):
         Grid.read(tmp_path / "none.yaml")
     path = tmp_path / "bad.yaml"
     path.write_text("environments: [")
     with pytest.raises(ConfigError, match="is not YAML"):
         Grid.read(path)
+    path.write_text("environments: [Pendulum-v1]\nseeds: 2\nenvironments: [Ant-v5]")
+    with pytest.raises(ConfigError, match="'environments' is there twice"):
+        Grid.read(path)
     path.write_text("- 1")
     with pytest.raises(ConfigError, match="must be a mapping"):
         Grid.read(path)
+
+
+def test_values_that_differ_have_names_that_differ():
+    jobs = Grid.of({**SMALL, "noise": [0.1234567, 0.1234568], "kl": [0.01234561, 0.01234562]}).jobs()
+    assert len({job.run_id for job in jobs}) == len(jobs) == 2**4
+
+
+def test_what_a_baseline_can_be_told_may_vary(tmp_path):
+    told = {"environments": ["Pendulum-v1"], "algorithms": ["ppo"], "evaluation_episodes": [1, 2]}
+    jobs = Grid.of({**told, "total_timesteps": 128, "final_episodes": 1}).jobs()
+    assert [job.run_id.split("__")[-1] for job in jobs] == ["evaluation_episodes=1", "evaluation_episodes=2"]
+    run_job(jobs[0], tmp_path)
+    assert is_done(jobs[0], tmp_path)
+    other = dataclasses.replace(jobs[0], fields={**jobs[0].fields, "evaluation_episodes": 3})
+    with pytest.raises(ConfigError, match="with evaluation_episodes=1, the sweep asks for 3"):
+        check_same(other, Run(tmp_path / jobs[0].run_id))
+
+
+def test_a_level_of_noise_is_added_to_those_that_are_there(swept, tmp_path):
+    _, jobs, _ = swept
+    first, second = (dataclasses.replace(jobs[0], final_noise=levels) for levels in ((0.0, 0.5), (0.0, 0.1)))
+    run_job(first, tmp_path)
+    before = Run(tmp_path / first.run_id).read_returns()
+    run_job(second, tmp_path)
+    after = Run(tmp_path / first.run_id).read_returns()
+    assert list(after["noise_variance"]) == [0.0, 0.1, 0.5]
+    np.testing.assert_array_equal(after["returns"][[0, 2]], before["returns"])
+    assert is_done(first, tmp_path) and is_done(second, tmp_path)
+    fresh = run_job(second, tmp_path / "fresh")
+    assert fresh["mean_0.1"] == after["returns"][1].mean(), "as if nothing had been there"
+
+
+def test_a_group_of_runs_is_summed_up_at_one_noise_level(swept):
+    from rsa2c.cli.sweep import table
+
+    _, jobs, _ = swept
+    pair = [dataclasses.replace(job, final_noise=(0.1,)) for job in jobs if job.algorithm == "rsa2c-kme"]
+    rows = {0: {"mean_0": -150.0, "mean_0.1": -560.0}, 1: {"mean_0.1": -562.0}}
+    assert "-561.0" in table(Progress(pair, Path("runs"), rows=rows))
+
+
+def test_a_dry_run_says_which_environment_is_unknown(tmp_path, capsys):
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump({**SMALL, "environments": ["Pendulm-v1"]}))
+    assert main(["sweep", str(tmp_path / "sweep.yaml"), "--dry-run"]) == 0
+    error = capsys.readouterr().err
+    assert "will fail: Gymnasium has no environment 'Pendulm-v1'. Did you mean 'Pendulum-v1'?" in error
 
 
 def test_variants_differ_from_rsa2c_kme_in_the_named_part_alone():

@@ -45,7 +45,7 @@ class Config:
     """Settings of one RSA2C agent. `"auto"` is settled from the environment and a warm-up."""
 
     seed: int = 0
-    """Seed of every generator of the run; seeds from 1000 on are for tuning, 0-9 for reporting."""
+    """Seed of every generator of the run."""
 
     # Environment and rollout
     backend: Literal["auto", "arrays", "envpool", "gymnasium"] = "auto"
@@ -349,7 +349,8 @@ def preset_names(env_id: str) -> list[str]:
 
 
 def make_config(env_id: str, preset: str = "default", algorithm: str | None = None, **overrides: Any) -> Config:
-    """The preset's values for this environment, then the variant's, then the caller's."""
+    """The preset's values for this environment, then the variant's, then the caller's, which may not make another
+    variant of it."""
     presets = _preset_file(env_id) or {"default": {}}
     if preset not in presets:
         raise ConfigError(
@@ -362,7 +363,13 @@ def make_config(env_id: str, preset: str = "default", algorithm: str | None = No
             f"{did_you_mean(algorithm, ALGORITHMS)}"
         )
     variant = ALGORITHMS[algorithm] if algorithm else {}
-    return Config().updated(**{**(presets[preset] or {}), **variant, **overrides})
+    config = Config().updated(**{**(presets[preset] or {}), **variant, **overrides})
+    if algorithm is not None and (actual := algorithm_name(config)) != algorithm:
+        changed = ", ".join(f"{name}={overrides[name]!r}" for name in variant
+                            if overrides.get(name, variant[name]) != variant[name])  # fmt: skip
+        remedy = f"Ask for the algorithm {actual}" if actual in ALGORITHMS else "Leave that out"
+        raise ConfigError(f"with {changed} it is no longer {algorithm} but {actual}. {remedy}.")
+    return config
 
 
 def default_timesteps(env_id: str) -> int:

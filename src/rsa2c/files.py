@@ -15,7 +15,7 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,6 +76,30 @@ def write_atomically(path: PathLike, content: bytes) -> None:
             f"{path} could not be written: {error.strerror or error}. "
             "Free some space, or choose a folder you may write to."
         ) from error
+
+
+@contextlib.contextmanager
+def holding(folder: Path, what: str, wait: bool = False) -> Iterator[None]:
+    """Hold a folder's lock: a second process is refused, or waits. The lock ends with its process, however that
+    ends."""
+    import fcntl
+
+    try:
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise StorageError(f"{what} {folder} cannot be locked: {error.strerror or error}.") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise HeldError(
+                f"{what} {folder} is being written by another process. Wait for it, or stop it first."
+            ) from None
+        except OSError as error:
+            raise StorageError(f"{what} {folder} cannot be locked: {error.strerror or error}.") from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def remove(path: Path) -> None:
@@ -270,6 +294,13 @@ class _PlainLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         number = super().construct_yaml_int(node) if len(node.value) <= 80 else 2**63

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rsa2c.config import Config
+from rsa2c.config import ALGORITHMS, Config
 from rsa2c.errors import ConfigError, did_you_mean
 
 PRESET = "rl-zoo"
@@ -140,6 +140,13 @@ class BaselineConfig(BaselineFields):
                 raise ConfigError(f"{name} must be a whole number >= 1, got {value!r}.")
         if not isinstance(self.arguments, dict):
             raise ConfigError(f"arguments must be a mapping, got {self.arguments!r}.")
+
+
+def check_algorithm(name: str) -> None:
+    """Refuse what is neither a variant of the method nor a baseline."""
+    known = [*ALGORITHMS, *BASELINES]
+    if name not in known:
+        raise ConfigError(f"algorithm {name!r} is unknown; known are {', '.join(known)}.{did_you_mean(name, known)}")
 
 
 def settings(name: str, env_id: str) -> Settings:

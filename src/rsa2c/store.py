@@ -32,9 +32,9 @@ from rsa2c import files
 from rsa2c.config import Config
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, RunExistsError
 from rsa2c.files import (
-    HeldError,
     PathLike,
     StorageError,
+    holding,
     near,
     pending,
     read_bytes,
@@ -65,8 +65,14 @@ _RETURNS = {"noise_variance": "n", "returns": "n episodes", "ep_lengths": "n epi
 def make_run_id(env_id: str, algorithm: str, preset: str, config: Config | BaselineConfig) -> str:
     """`<env, / as ->__<algorithm>__<preset>__n<noise variance>__s<seed>`, with `__d<k>` for k distractors."""
     name = re.sub(r"[/:]", "-", env_id)
-    run_id = f"{name}__{algorithm}__{preset}__n{config.noise_variance:g}__s{config.seed}"
+    run_id = f"{name}__{algorithm}__{preset}__n{word(config.noise_variance)}__s{config.seed}"
     return run_id + (f"__d{config.distractors}" if config.distractors else "")
+
+
+def word(value: Any) -> str:
+    """A setting in a run id: a number as short as it can be told from all others."""
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
 
 
 def without_seed(run_id: str) -> str:
@@ -154,27 +160,11 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Run]:
-        """Hold the folder; a second process is refused. The lock ends with its process, however that ends."""
-        import fcntl
-
-        try:
-            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise StorageError(f"run {self.path} cannot be locked: {error.strerror or error}.") from error
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HeldError(
-                    f"run {self.path} is being written by another process. Wait for it, or stop it first."
-                ) from None
-            except OSError as error:
-                raise StorageError(f"run {self.path} cannot be locked: {error.strerror or error}.") from error
+        """Hold the folder; a second process is refused."""
+        with holding(self.path, "run"):
             for leftover in self.path.glob(".*.tmp"):
                 remove(leftover)
             yield self
-        finally:
-            os.close(descriptor)
 
     def write_config(self, document: Mapping[str, Any]) -> None:
         """Write `config.yaml`: our format version, then the keys in the order given."""

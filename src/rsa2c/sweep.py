@@ -11,20 +11,20 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from rsa2c import rl_zoo
-from rsa2c.config import ALGORITHMS, Config, default_timesteps, make_config
-from rsa2c.errors import ConfigError, FileFormatError, RSA2CError, did_you_mean
+from rsa2c.config import Config, default_timesteps, make_config
+from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RSA2CError, did_you_mean
 from rsa2c.executors import Executor, run_all
 from rsa2c.files import HeldError, PathLike, StorageError, read_yaml
-from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
-from rsa2c.store import Run, make_run_id, without_seed
+from rsa2c.rl_zoo import BASELINES, PRESET, SETTABLE, BaselineFields, check_algorithm
+from rsa2c.store import Run, make_run_id, without_seed, word
 
 AXES = {
     "environments": None,
@@ -37,6 +37,8 @@ AXES = {
 """The named axes of a grid and what they are when a file does not have them."""
 OPTIONS = {"total_timesteps": None, "final_episodes": 100, "final_noise": [0.0]}
 """The other keys of a sweep file; beside them it may have any field of `Config`, as a value or as a list."""
+INSTEAD = {"seed": "seeds", "noise_variance": "noise"}
+"""Fields of `Config` that are axes under another name."""
 MOST_RUNS = 10_000
 """Runs of a sweep, at most."""
 REMARK = "Uniform SHAP is Advanced AC: weights that sum to the number of features and are equal change nothing."
@@ -70,7 +72,7 @@ class Job:
     @property
     def suffix(self) -> str:
         """What the run id needs beyond its usual parts."""
-        return "".join(f"__{name}={_word(self.fields[name])}" for name in self.varied)
+        return "".join(f"__{name}={word(self.fields[name])}" for name in self.varied)
 
     @cached_property
     def run_id(self) -> str:
@@ -101,21 +103,24 @@ class Grid:
         """A sweep file."""
         try:
             document = read_yaml(path, "Correct it")
-        except FileFormatError as error:
+        except NotFoundError as error:
+            raise NotFoundError(f"sweep file {error}") from error
+        except (FileFormatError, StorageError) as error:
             raise ConfigError(f"sweep file {error}") from error
         return cls.of(document, str(path))
 
     @classmethod
     def of(cls, document: Any, source: str = "the sweep") -> Grid:
         """The grid of a mapping such as a sweep file holds; `source` names it in errors."""
-        known = {item.name for item in fields(Config)} - {"seed", "noise_variance"}
+        known = {item.name for item in fields(Config)} - set(INSTEAD)
         if not isinstance(document, Mapping):
             raise ConfigError(f"{source} must be a mapping such as `environments: [Pendulum-v1]`, got {document!r}.")
         names = [*AXES, *OPTIONS, *sorted(known)]
         for key in document:
             if key not in names:
+                near = f" Use {INSTEAD[key]!r}." if key in INSTEAD else did_you_mean(str(key), names)
                 raise ConfigError(
-                    f"{source}: key {key!r} is unknown.{did_you_mean(str(key), names)} Keys are {', '.join(AXES)}, "
+                    f"{source}: key {key!r} is unknown.{near} Keys are {', '.join(AXES)}, "
                     f"{', '.join(OPTIONS)} and the fields that `rsa2c train --help` lists."
                 )
         options = {key: document.get(key, default) for key, default in OPTIONS.items()}
@@ -135,13 +140,18 @@ class Grid:
                     hint = did_you_mean(str(name), axes["environments"])
                     what = f"{source}: total_timesteps is given for {name!r}, which is no environment of it"
                     raise ConfigError(f"{what}.{hint}")
+        idle = [name for name in settings if name not in SETTABLE]
+        if idle and set(axes["algorithms"]) <= set(BASELINES):
+            what = f"{source}: {', '.join(axes['algorithms'])} has no setting {', '.join(idle)}"
+            raise ConfigError(f"{what}: it trains with RL-Zoo's and can be told {', '.join(SETTABLE)}.")
         first = {name: value[0] if isinstance(value, list) else value for name, value in settings.items()}
-        for environment, preset in itertools.product(axes["environments"], axes["presets"]):
-            if preset != PRESET:
-                make_config(environment, preset, **first)
-        # Seeds are checked where a run gets its id; one of each kind of run has all else
-        for job in {without_seed(job.run_id): job for job in grid.jobs()}.values():
-            job.check()
+        with _named(source):
+            for environment, preset in itertools.product(axes["environments"], axes["presets"]):
+                if preset != PRESET:
+                    make_config(environment, preset, **first)
+            # Seeds are checked where a run gets its id; one of each kind of run has all else
+            for job in {without_seed(job.run_id): job for job in grid.jobs()}.values():
+                job.check()
         return grid
 
     def jobs(self) -> list[Job]:
@@ -156,14 +166,16 @@ class Grid:
             for values in itertools.product(*lists.values()):
                 shown = {"seed": seed, "noise_variance": float(noise), "distractors": distractors}
                 baseline = algorithm in BASELINES
-                told = _of_baselines(fixed) if baseline else {**fixed, **dict(zip(lists, values, strict=True))}
+                told = {**fixed, **dict(zip(lists, values, strict=True))}
+                if baseline:
+                    told = {name: value for name, value in told.items() if name in SETTABLE}
                 job = Job(
                     environment,
                     algorithm,
                     PRESET if baseline else preset,
                     self._steps(environment, algorithm),
                     {**shown, **told},
-                    () if baseline else tuple(lists),
+                    tuple(name for name in lists if name in told),
                     int(self.options["final_episodes"]),
                     tuple(sorted({float(noise), *map(float, self.options["final_noise"])})),
                 )
@@ -235,10 +247,9 @@ def check_same(job: Job, run: Run) -> None:
             f"run {run.path} was told to train {steps:,} steps, the sweep asks for {job.total_timesteps:,}. "
             "Use another --out, or delete that run's folder."
         )
-    if job.is_baseline:
-        return
-    wanted = make_config(job.environment, job.preset, job.algorithm, **job.fields)
-    for item in fields(Config):
+    wanted = (BaselineFields(**job.fields) if job.is_baseline
+              else make_config(job.environment, job.preset, job.algorithm, **job.fields))  # fmt: skip
+    for item in fields(wanted):
         asked, had = getattr(wanted, item.name), document["config"].get(item.name, item.default)
         if asked not in ("auto", had):
             raise ConfigError(
@@ -269,11 +280,12 @@ def run_sweep(
 ) -> Progress:
     """Run every job; `show(progress, i)` is called about once a second and whenever job i ended."""
     progress = Progress(jobs, Path(out))
+    found = run_all(partial(run_job, out=progress.out.resolve()), jobs, executor, workers, address)
     try:
         progress.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"folder {out} could not be made: {error.strerror or error}. Use another --out.") from error
-    with closing(run_all(partial(run_job, out=progress.out.resolve()), jobs, executor, workers, address)) as events:
+    with closing(found) as events:
         for event in events:
             index = event.index
             if index is not None and not event.ended:
@@ -309,16 +321,23 @@ def is_done(job: Job, out: PathLike) -> bool:
 
 
 def is_whole(job: Job, run: Run) -> bool:
-    """The same of its folder, where what is damaged is an error."""
+    """The same of its folder, where what is damaged or was made otherwise is an error."""
     from rsa2c import training
 
-    trained = run.config_path.exists() and training.is_finished(run, job.total_timesteps)
-    return trained and training.is_judged(run, job.final_episodes, job.final_noise)
+    if not run.config_path.exists():
+        return False
+    check_same(job, run)
+    finished = training.is_finished(run, job.total_timesteps)
+    return finished and training.is_judged(run, job.final_episodes, job.final_noise)
 
 
-def _of_baselines(settings: Mapping[str, Any]) -> dict[str, Any]:
-    known = {item.name for item in fields(BaselineFields)}
-    return {name: value for name, value in settings.items() if name in known}
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Say in errors which file they are about."""
+    try:
+        yield
+    except RSA2CError as error:
+        raise ConfigError(f"{source}: {error}") from error
 
 
 def _check_options(options: Mapping[str, Any], source: str) -> None:
@@ -338,19 +357,18 @@ def _check_options(options: Mapping[str, Any], source: str) -> None:
 
 def _listed(value: Any, key: str, source: str) -> list[Any]:
     if key == "seeds" and isinstance(value, int) and not isinstance(value, bool):
-        return list(range(min(value, MOST_RUNS + 1)))
+        if not 1 <= value <= MOST_RUNS:
+            raise ConfigError(f"{source}: seeds must lie between 1 and {MOST_RUNS:,}, got {value:,}.")
+        return list(range(value))
     values = value if isinstance(value, list) else [value] if value is not None else []
     kinds: Any = {"noise": (int, float), "distractors": int, "seeds": int}.get(key, str)
     for item in values:
-        if isinstance(item, bool) or not isinstance(item, kinds):
+        wrong = isinstance(item, bool) or not isinstance(item, kinds)
+        if wrong or (kinds is not str and not 0 <= item < math.inf):
             raise ConfigError(f"{source}: {key} must hold {_KINDS[key]}, got {item!r}.")
-    if key == "algorithms":
-        known = [*ALGORITHMS, *BASELINES]
-        for item in values:
-            if item not in known:
-                raise ConfigError(
-                    f"{source}: algorithm {item!r} is unknown; known are {', '.join(known)}.{did_you_mean(item, known)}"
-                )
+        if key == "algorithms":
+            with _named(source):
+                check_algorithm(item)
     return values
 
 
@@ -358,11 +376,7 @@ _KINDS = {
     "environments": "environment ids",
     "algorithms": "names",
     "presets": "names",
-    "noise": "variances",
-    "distractors": "whole numbers",
-    "seeds": "whole numbers (or be one: that many seeds from 0)",
+    "noise": "variances, none negative",
+    "distractors": "whole numbers, none negative",
+    "seeds": "whole numbers, none negative (or be one: that many seeds from 0)",
 }
-
-
-def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

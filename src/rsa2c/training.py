@@ -128,13 +128,23 @@ def is_finished(run: Run, total_timesteps: int | None = None) -> bool:
 
 
 def judge(run: Run, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)) -> None:
-    """The run's last evaluation, `returns.npz`: a row for each noise variance. Nothing is done where it is there."""
+    """The run's last evaluation, `returns.npz`: a row for each noise variance. Those that are there, of as many
+    episodes, stay."""
     if is_judged(run, episodes, noise_variances):
         return
+    rows: dict[float, tuple[np.ndarray, np.ndarray]] = {}
+    if run.returns_path.exists():
+        known = run.read_returns()
+        if known["returns"].shape[1] == episodes:
+            rows = {known["noise_variance"][k]: (x, y)
+                    for k, (x, y) in enumerate(zip(known["returns"], known["ep_lengths"], strict=True))}  # fmt: skip
     policy = load_policy(run)
-    results = [evaluate_policy(policy, episodes, variance) for variance in noise_variances]
-    returns, lengths = np.stack([r.returns for r in results]), np.stack([r.lengths for r in results])
-    run.write_returns(np.array(noise_variances, dtype=np.float64), returns, lengths)
+    for variance in set(noise_variances) - set(rows):
+        result = evaluate_policy(policy, episodes, variance)
+        rows[variance] = result.returns, result.lengths
+    levels = sorted(rows)
+    returns, lengths = (np.stack([rows[level][k] for level in levels]) for k in (0, 1))
+    run.write_returns(np.array(levels, dtype=np.float64), returns, lengths)
 
 
 def is_judged(run: Run, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)) -> bool:
@@ -151,7 +161,8 @@ def load_policy(run: Run) -> RSA2C | Baseline:
 
 
 def load_agent(run: Run, fresh: bool = False) -> RSA2C:
-    """The kernel agent of a run at its last checkpoint; with `fresh`, a new one where there is no checkpoint yet."""
+    """The kernel agent of a run at its last checkpoint, or its model where that is missing; with `fresh`, a new one
+    where there is no checkpoint."""
     document = run.read_config()
     if document["algorithm"] in BASELINES:
         raise ConfigError(
@@ -161,6 +172,8 @@ def load_agent(run: Run, fresh: bool = False) -> RSA2C:
     if fresh and not run.state_path.exists():
         Config().updated(**document["config"])  # refuses by name what is no field
         return RSA2C(document["environment"], preset=document["preset"], **document["config"])
+    if not run.state_path.exists() and run.model_path.exists():
+        return RSA2C.load(run.model_path)
     if not run.state_path.exists():
         raise NotFoundError(f"run {run.path} has no checkpoint yet. Train it with: rsa2c resume {run.path}")
     return snapshot.load(run.state_path, kind="state")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Callable
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,6 +41,12 @@ def parse(options: type[Options], arguments: list[str], function: Command, defau
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.PositionalMetavarFromFieldName),
         **({} if default is None else {"default": default}),
     )
+
+
+def program() -> str:
+    """How to call this program again: by its name where the shell finds it, else as it was called."""
+    called = sys.argv[0]
+    return called if os.path.basename(called) == "rsa2c" and shutil.which("rsa2c") is None else "rsa2c"
 
 
 def choice(*names: str) -> Any:

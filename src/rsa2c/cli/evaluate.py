@@ -64,7 +64,9 @@ def evaluate(arguments: list[str]) -> None:
     low, high = result.interval()
     noise = f"{options.noise_variance:g} (standard deviation {options.noise_variance**0.5:g})"
     print(f"{agent.env_id}, {agent.algorithm}, {agent.num_timesteps:,} steps")
-    print(f"mean return      {result.mean:.2f}   95% interval {low:.2f} to {high:.2f}")
+    between = f"   95% interval {low:.2f} to {high:.2f}" if math.isfinite(low) else ""
+    print(f"mean return      {result.mean:.2f}{between}")
     print(f"over episodes    standard deviation {result.std:.2f}, worst {result.returns.min():.2f}")
     under = f", attack {options.attack} of {options.norm} size {options.epsilon:g}" if attack else ""
-    print(f"{options.episodes} episodes from seed {options.seed}, noise variance {noise}{under}")
+    count = f"{options.episodes} episode{'s' if options.episodes > 1 else ''}"
+    print(f"{count} from seed {options.seed}, noise variance {noise}{under}")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from rsa2c.cli.command import choice, command, parse, visited
+
+if TYPE_CHECKING:
+    from rsa2c.agent import RSA2C
+    from rsa2c.attribution.explanation import Explanation
 
 
 @dataclass
@@ -28,11 +33,12 @@ class ExplainOptions:
 
 @command
 def explain(arguments: list[str]) -> None:
-    """Shapley values of a run's agent over visited states: a data file, beeswarm, bars and a training heatmap."""
-    options = parse(ExplainOptions, arguments, explain)
-    from pathlib import Path
+    """Shapley values of a run's agent over visited states: a data file, beeswarm, bars and a training heatmap.
 
-    from rsa2c import plots
+    Without matplotlib (extra `explain`) there is the data file alone.
+    """
+    options = parse(ExplainOptions, arguments, explain)
+    from rsa2c.errors import MissingExtraError
     from rsa2c.store import Run
     from rsa2c.training import load_agent
 
@@ -42,7 +48,26 @@ def explain(arguments: list[str]) -> None:
     explanation = agent.explain(states, of=options.of, method=options.method)
     out = Path(options.out) if options.out else run.path / f"explain_{options.of}_{options.method}.npz"
     written = [explanation.save(out)]
-    stem = written[0].with_suffix("")
+    without = ""
+    try:
+        written += _draw(agent, explanation, written[0].with_suffix(""))
+    except MissingExtraError as error:
+        without = f"  no plots  {error}"
+    print(f"{agent.env_id}, {agent.algorithm}: {options.of} at {options.states} visited states")
+    print(f"  game      {explanation.game}")
+    print(f"  residual  {abs(explanation.efficiency_residual).max():.1e} (values sum to f(s) - E f up to this)")
+    for name, size in explanation.top(8):
+        print(f"  {size:10.4g}  {name}")
+    print("  files     " + "\n            ".join(str(path) for path in written))
+    if without:
+        print(without)
+
+
+def _draw(agent: RSA2C, explanation: Explanation, stem: Path) -> list[Path]:
+    """Beeswarms and bars of an explanation, and the agent's importances and weights over its training."""
+    from rsa2c import plots
+
+    written: list[Path] = []
     for name in explanation.output_names:
         label = "" if len(explanation.output_names) == 1 else "_" + name.replace(" ", "_").replace("/", "_")
         written += plots.save(plots.beeswarm(explanation, name), f"{stem}{label}_beeswarm")
@@ -52,9 +77,4 @@ def explain(arguments: list[str]) -> None:
         written += plots.save(plots.heatmap(epochs, importances, agent.feature_names), f"{stem}_training")
         figure = plots.heatmap(epochs, weights, agent.feature_names, label="kernel weight")
         written += plots.save(figure, f"{stem}_weights")
-    print(f"{agent.env_id}, {agent.algorithm}: {options.of} at {options.states} visited states")
-    print(f"  game      {explanation.game}")
-    print(f"  residual  {abs(explanation.efficiency_residual).max():.1e} (values sum to f(s) - E f up to this)")
-    for name, size in explanation.top(8):
-        print(f"  {size:10.4g}  {name}")
-    print("  files     " + "\n            ".join(str(path) for path in written))
+    return written

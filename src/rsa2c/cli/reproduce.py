@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -11,10 +12,12 @@ import tyro
 
 from rsa2c.cli.command import Flag, choice, command, parse
 from rsa2c.cli.sweep import display, failures
+from rsa2c.errors import RSA2CError, require
 
 if TYPE_CHECKING:
     from rsa2c.executors import Executor
     from rsa2c.reproduce import Preset
+    from rsa2c.sweep import Progress
 
 
 @dataclass
@@ -23,18 +26,18 @@ class ReproduceOptions:
 
     target: Annotated[tyro.conf.Positional[str], choice("pendulum", "walker", "ant", "lqr")]
     """Environment of the study."""
-    seeds: int = 10
-    """Most seeds of each variant; some grids name fewer."""
+    seeds: int | None = None
+    """Seeds of each variant; unset: as many as the study has, 10 in most of its parts."""
     preset: Annotated[str, choice("default", "paper", "both")] = "both"
     """Our settings, the paper's, or both side by side."""
     grids: tuple[str, ...] = ()
-    """Only these parts of the study (see --dry-run); unset: all."""
+    """Only these parts of the study (see --dry-run); unset: all, which takes hours."""
     quick: Flag = False
     """Two seeds, few steps: does everything run? The figures mean nothing."""
     runs: str | None = None
     """Folder of the run folders; unset: runs/<target>."""
     out: str | None = None
-    """Folder of tables and figures; unset: results/<target>."""
+    """Folder of tables and figures, where records of earlier runs are kept; unset: results/<target>."""
     executor: Annotated[str, choice("processes", "ray")] = "processes"
     """Worker processes on this machine, or a Ray cluster."""
     workers: int | None = None
@@ -42,9 +45,9 @@ class ReproduceOptions:
     address: str | None = None
     """Ray cluster; unset starts one on this machine."""
     only_tables: Flag = False
-    """Run nothing; tables and figures of the runs that are there."""
+    """Run nothing; tables and figures of the runs that are there and of the records kept in --out."""
     dry_run: Flag = False
-    """List the parts of the study and how many runs are done."""
+    """List the parts of the study, how many runs are done and how many steps are left."""
 
 
 @command
@@ -63,18 +66,33 @@ def reproduce(arguments: list[str]) -> None:
     runs = Path(options.runs) if options.runs else Path("runs") / name
     if options.dry_run:
         for grid, jobs in found.items():
-            done = sum(is_done(job, runs) for job in jobs)
-            print(f"{grid:<24} {done} of {len(jobs)} runs done")
+            left = [job for job in jobs if not is_done(job, runs)]
+            steps = sum(job.total_timesteps for job in left)
+            print(f"{grid:<24} {len(jobs) - len(left)} of {len(jobs)} runs done, {steps:,} steps left")
         return
+    require("matplotlib.figure", "explain", "Drawing the study's figures")
+    out = Path(options.out) if options.out else Path("results") / name
     progress = None
     if not options.only_tables:
+        grid_of = {job.run_id: grid for grid, jobs in found.items() for job in jobs}
+        kept = {item.run for item in study.known(out)}
         with terminations_interrupt(), display() as show:
+
+            def keep(progress: Progress, ended: int | None) -> None:
+                show(progress, ended)
+                if ended in progress.rows and (job := progress.jobs[ended]).run_id not in kept:
+                    with suppress(RSA2CError):  # what cannot be kept now is said at the end
+                        study.keep(options.target, study.collect({grid_of[job.run_id]: [job]}, runs)[0], out)
+
             executor = cast("Executor", options.executor)
-            progress = run_sweep(study.jobs_of(found), runs, executor, options.workers, options.address, show)
-    out = Path(options.out) if options.out else Path("results") / name
+            progress = run_sweep(study.jobs_of(found), runs, executor, options.workers, options.address, keep)
     records, problems = study.collect(found, runs)
     for run_id, problem in problems.items():
         print(f"left out: {run_id}: {problem}", file=sys.stderr)
+    new = {item.run for item in records}
+    if old := [item for item in study.known(out) if item.run not in new]:
+        note = f"with {len(old)} records of earlier runs, which {out} keeps; use another --out for yours alone"
+        print(note, file=sys.stderr)
     if not (options.only_tables or options.quick or options.grids):
         study.keep(options.target, records, out)
         for environment in {job.environment for job in study.jobs_of(found)}:

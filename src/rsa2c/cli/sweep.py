@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import tyro
 
 from rsa2c.cli.command import Flag, choice, command, parse
-from rsa2c.errors import RSA2CError
+from rsa2c.errors import EnvError, RSA2CError
 
 if TYPE_CHECKING:
     from rsa2c.executors import Executor
-    from rsa2c.sweep import Progress
+    from rsa2c.sweep import Job, Progress
 
 
 @dataclass
@@ -26,7 +26,7 @@ class SweepOptions:
 
     file: tyro.conf.Positional[str]
     """YAML file with environments, algorithms, presets, noise, distractors, seeds, total_timesteps, final_episodes,
-    final_noise, and any setting of `rsa2c train`, as a value or as a list."""
+    final_noise, and any setting of `rsa2c train`, as a value or as a list: docs/sweeps.md has one to copy."""
     out: str | None = None
     """Folder of the run folders; unset: runs/<name of the file>."""
     executor: Annotated[str, choice("processes", "ray")] = "processes"
@@ -47,6 +47,7 @@ def sweep(arguments: list[str]) -> None:
     at the end and stops no other.
     """
     options = parse(SweepOptions, arguments, sweep)
+    from rsa2c.envs.single import known_spec
     from rsa2c.running import terminations_interrupt
     from rsa2c.sweep import Grid, is_done, run_sweep
 
@@ -56,6 +57,11 @@ def sweep(arguments: list[str]) -> None:
         for job in jobs:
             print(f"{out / job.run_id}{'   (done)' if is_done(job, out) else ''}")
         print(f"{len(jobs)} runs", file=sys.stderr)
+        for environment in dict.fromkeys(job.environment for job in jobs):
+            try:
+                known_spec(environment)
+            except EnvError as error:
+                print(f"will fail: {error}", file=sys.stderr)
         return
     with terminations_interrupt(), display() as show:
         progress = run_sweep(jobs, out, cast("Executor", options.executor), options.workers, options.address, show)
@@ -66,7 +72,8 @@ def finish(progress: Progress) -> None:
     """Print what a sweep came to; runs that failed are an error that lists them."""
     from rsa2c.sweep import REMARK
 
-    print(table(progress))
+    if progress.rows:
+        print(table(progress))
     print(f"\nfiles   {progress.out}   (one folder a run)")
     if any(job.algorithm == "uniform-shap" for job in progress.jobs):
         print(REMARK)
@@ -79,8 +86,9 @@ def failures(progress: Progress) -> None:
 
     if progress.errors:
         failed = "\n".join(f"  {progress.jobs[i].run_id}\n    {error}" for i, error in sorted(progress.errors.items()))
+        others = ", the others are whole" if progress.rows else ""
         raise SweepError(
-            f"{len(progress.errors)} of {len(progress.jobs)} runs failed, the others are whole:\n{failed}\n"
+            f"{len(progress.errors)} of {len(progress.jobs)} runs failed{others}:\n{failed}\n"
             "The same command tries them again."
         )
 
@@ -94,7 +102,8 @@ def table(progress: Progress) -> str:
 
     groups: dict[str, list[float]] = {}
     for index, row in sorted(progress.rows.items()):
-        groups.setdefault(without_seed(progress.jobs[index].run_id), []).append(_mean(row))
+        job = progress.jobs[index]
+        groups.setdefault(without_seed(job.run_id), []).append(_mean(job, row))
     width = max(map(len, groups), default=10)
     lines = [f"{'runs':<{width}}  seeds      mean       std       IQM"]
     for name, values in groups.items():
@@ -136,7 +145,7 @@ def _line(progress: Progress, ended: int | None) -> None:
         what = f"FAILED: {progress.errors[ended]}"
     else:
         row = progress.rows[ended]
-        what = f"{_mean(row):.1f} after {row['steps']:,} steps in {row['seconds']:.1f} s"
+        what = f"{_mean(job, row):.1f} after {row['steps']:,} steps in {row['seconds']:.1f} s"
     print(f"[{done}/{len(progress.jobs)}] {job.run_id}  {what}", file=sys.stderr, flush=True)
 
 
@@ -164,6 +173,6 @@ def _panel(progress: Progress) -> Any:
     return Panel(grid, title=f"sweep in {progress.out}", expand=False)
 
 
-def _mean(row: dict[str, Any]) -> float:
-    """The mean return at the least noise: a row has them in order."""
-    return float(row[next(key for key in row if key.startswith("mean_"))])
+def _mean(job: Job, row: dict[str, Any]) -> float:
+    """The mean return at the least noise that the job asks for."""
+    return float(row[f"mean_{min(job.final_noise):g}"])

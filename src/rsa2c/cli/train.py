@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from rsa2c.cli.command import Flag, choice, command, parse
-from rsa2c.config import ALGORITHMS, Config, algorithm_name, make_config
-from rsa2c.errors import ConfigError, described
-from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields
+from rsa2c.cli.command import Flag, choice, command, parse, program
+from rsa2c.config import ALGORITHMS, Config, make_config
+from rsa2c.errors import described
+from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields, check_algorithm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,8 @@ class CommonOptions:
     env: tyro.conf.Positional[str]
     """Gymnasium id, such as Pendulum-v1."""
     algorithm: Annotated[str, choice(*ALGORITHMS, *BASELINES)] = "rsa2c-kme"
-    """Variant of the method, or a baseline of Stable-Baselines3 (`--algorithm sac --help` shows its flags)."""
+    """Variant of the method, or a baseline of Stable-Baselines3 (`rsa2c train ENV --algorithm sac --help` shows the
+    flags it has)."""
     preset: str = "default"
     """Named settings of the environment (sac and ppo have rl-zoo alone); the flags below change single ones."""
     total_timesteps: int | None = None
@@ -66,6 +67,7 @@ def train(arguments: list[str]) -> None:
     choices = [argument for argument in arguments if argument not in help_flags]
     # The first reading finds which preset the flags are to change, the second changes it (or shows it).
     first = parse(TrainOptions, choices or help_flags, train)
+    check_algorithm(first.algorithm)
     if first.algorithm in BASELINES:
         if help_flags:
             parse(BaselineOptions, help_flags, train, BaselineOptions(first.env, first.algorithm, PRESET))
@@ -75,11 +77,6 @@ def train(arguments: list[str]) -> None:
     preset = make_config(first.env, first.preset, first.algorithm)
     default = TrainOptions(first.env, first.algorithm, first.preset, config=preset)
     options = parse(TrainOptions, help_flags or choices, train, default)
-    if (actual := algorithm_name(options.config)) != options.algorithm:
-        raise ConfigError(
-            f"these settings are no longer {options.algorithm} but {actual}. "
-            + (f"Say so with: --algorithm {actual}" if actual in ALGORITHMS else "")
-        )
     _announce(options.quiet)
     _train(options, asdict(options.config))
 
@@ -176,6 +173,6 @@ def _print_summary(run: Run, report: Path | None) -> None:
     print(f"  files        {run.path}")
     if report is not None:
         print(f"  report       {report}   (open it in a browser)")
-    print(f"  next         rsa2c evaluate {run.path}")
+    print(f"  next         {program()} evaluate {run.path}")
     if isinstance(agent, RSA2C):
-        print(f"               rsa2c explain {run.path} --of action")
+        print(f"               {program()} explain {run.path} --of action")

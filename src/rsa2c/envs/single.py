@@ -72,14 +72,19 @@ class FreshSyncVectorEnv(SyncVectorEnv[NDArray[Any], NDArray[Any]]):
         return super().reset(seed=seed, options=options)  # type: ignore[arg-type]
 
 
-def _from_id(name: str) -> gym.Env[Any, Any]:
+def known_spec(name: str) -> gym.envs.registration.EnvSpec:
+    """What Gymnasium's registry has of an id."""
     try:
-        spec = gym.spec(name)
+        return gym.spec(name)
     except (gym.error.Error, ModuleNotFoundError) as error:
         raise EnvError(
             f"Gymnasium has no environment {name!r}.{did_you_mean(name, gym.registry)} "
             "Pass an environment of your own as a function that makes it, or register it with Gymnasium."
         ) from error
+
+
+def _from_id(name: str) -> gym.Env[Any, Any]:
+    spec = known_spec(name)
     try:
         with _third_party_noise_silenced():
             if isinstance(spec.entry_point, str):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -14,16 +15,18 @@ from typing import Any, Literal, get_args
 import yaml
 
 from rsa2c.errors import ConfigError, NotFoundError, RSA2CError, described, did_you_mean
-from rsa2c.files import PathLike, write_atomically
+from rsa2c.files import PathLike, holding, write_atomically
 from rsa2c.reproduce import claims, figures, sizes, tables
 from rsa2c.reproduce.records import Record, read_records, record, write_records
 from rsa2c.reproduce.tables import Selection, Table
 from rsa2c.store import Run
-from rsa2c.sweep import Grid, Job, check_same, is_whole
+from rsa2c.sweep import Grid, Job, is_whole
 
 Preset = Literal["default", "paper", "both"]
-QUICK = {"seeds": 2, "steps": 20_000, "episodes": 5}
+QUICK = {"seeds": 2, "steps": 20_000, "baseline steps": 2_000, "episodes": 5}
 """A look at whether everything runs: its figures mean nothing."""
+SEEDS = 10
+"""Seeds of grids that do not name their own."""
 
 
 @cache
@@ -32,9 +35,10 @@ def studies() -> dict[str, dict[str, dict[str, Any]]]:
     return yaml.safe_load((resources.files("rsa2c") / "reproduce" / "studies.yaml").read_text("utf-8"))
 
 
-def grids(target: str, seeds: int = 10, preset: Preset = "both", quick: bool = False,
+def grids(target: str, seeds: int | None = None, preset: Preset = "both", quick: bool = False,
           only: Sequence[str] = ()) -> dict[str, list[Job]]:  # fmt: skip
-    """The jobs of a target by the name of their grid; `only` keeps the grids named."""
+    """The jobs of a target by the name of their grid; `only` keeps the grids named. `seeds` goes before what the study
+    says."""
     if target not in studies():
         near = did_you_mean(target, studies())
         raise ConfigError(f"target {target!r} is unknown; known are {', '.join(studies())}.{near}")
@@ -47,15 +51,21 @@ def grids(target: str, seeds: int = 10, preset: Preset = "both", quick: bool = F
             raise ConfigError(f"{target} has no grid {name!r}; it has {', '.join(documents)}.{near}")
     found = {}
     for name, document in documents.items():
-        wanted = {"seeds": seeds, **document}
-        wanted["seeds"] = min(wanted["seeds"], seeds)
+        if only and name not in only:
+            continue
+        wanted = {"seeds": SEEDS, **document} | ({} if seeds is None else {"seeds": seeds})
         if quick:
-            wanted |= {"seeds": min(QUICK["seeds"], seeds), "total_timesteps": QUICK["steps"],
+            wanted |= {"seeds": min(QUICK["seeds"], wanted["seeds"]), "total_timesteps": QUICK["steps"],
                        "final_episodes": QUICK["episodes"]}  # fmt: skip
         jobs = Grid.of(wanted, f"study {target}/{name}").jobs()
         kept = [job for job in jobs if job.is_baseline or preset in ("both", job.preset)]
-        if kept and (not only or name in only):
+        if quick:
+            kept = [replace(job, total_timesteps=QUICK["baseline steps"]) if job.is_baseline else job for job in kept]
+        if kept:
             found[name] = kept
+    if not found:
+        asked = f"the grids {', '.join(only)}" if only else "its grids"
+        raise ConfigError(f"{target} has no runs with the preset {preset!r} in {asked}. Use --preset both.")
     return found
 
 
@@ -72,10 +82,8 @@ def collect(found: Mapping[str, list[Job]], runs: PathLike) -> tuple[list[Record
         for job in jobs:
             folder = Run(Path(runs) / job.run_id)
             try:
-                if folder.returns_path.exists():
-                    check_same(job, folder)
-                    if is_whole(job, folder):
-                        records.append(record(name, job, folder))
+                if folder.returns_path.exists() and is_whole(job, folder):
+                    records.append(record(name, job, folder))
             except (RSA2CError, LookupError, ValueError) as error:
                 problems[job.run_id] = described(error)
     return records, problems
@@ -111,20 +119,26 @@ def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | No
     return [page, *written]
 
 
+def known(out: PathLike) -> list[Record]:
+    """The records kept in `out`, if any."""
+    return read_records(out) if (Path(out) / "runs.csv").exists() else []
+
+
 def keep(target: str, records: Sequence[Record], out: PathLike) -> tuple[list[Record], list[Path]]:
     """Add records to those in `out`, in place of known ones of the same run; all of them, as the files have them (so
     that tables made again from those are the same), and the files written."""
-    out = Path(out)
-    whole = merged(read_records(out) if (out / "runs.csv").exists() else [], records)
-    if not whole:
+    if not records and not known(out):
         raise NotFoundError(f"no run of {target} is finished, so there is nothing to write to {out}.")
-    written = write_records(out, whole)
-    return read_records(out), written
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    with holding(out, "folder", wait=True):
+        written = write_records(out, merged(known(out), records))
+        return read_records(out), written
 
 
-def merged(known: Sequence[Record], new: Sequence[Record]) -> list[Record]:
-    """All records, new ones in place of known ones of the same run."""
-    return list({item.run: item for item in (*known, *new)}.values())
+def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
+    """All records, new ones in place of old ones of the same run."""
+    return list({item.run: item for item in (*old, *new)}.values())
 
 
 def measure_sizes(environment: str, out: PathLike) -> None:
@@ -169,5 +183,5 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table]) -> str:
     return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"
 
 
-__all__ = ["Preset", "build", "collect", "grids", "jobs_of", "keep", "measure_sizes", "merged", "read_records",
+__all__ = ["Preset", "build", "collect", "grids", "jobs_of", "keep", "known", "measure_sizes", "merged", "read_records",
            "studies", "write"]
