@@ -196,3 +196,14 @@ def test_support_vector_regression_on_a_real_table_agrees_with_shap_run_to_conve
     # All 2^10 - 2 coalitions: shap's regression is then exact.
     converged = shap.KernelExplainer(model.predict, x[:20]).shap_values(x[30:32], nsamples=2**10, silent=True)
     np.testing.assert_allclose(explanation.values[..., 0], converged, atol=1e-6 * np.abs(converged).max())
+
+
+def test_a_pipeline_fitted_to_a_data_frame_is_explained_without_warnings(table, recwarn):
+    pandas = pytest.importorskip("pandas")
+    x, y = table
+    frame = pandas.DataFrame(x, columns=[f"c{i}" for i in range(x.shape[1])])
+    model = make_pipeline(StandardScaler(), SVR()).fit(frame, y)
+    explanation = KernelExplainer(model, frame[:10])(frame[10:12])
+    assert explanation.feature_names[0] == "c0" and not list(recwarn)
+    with pytest.raises(DataError, match=r"background must be numbers of the shape \(N, 10\), got str"):
+        KernelExplainer(model, "a")

@@ -10,6 +10,7 @@ import pytest
 
 from rsa2c import Explanation
 from rsa2c.cli import COMMANDS, main
+from rsa2c.cli.command import program
 from rsa2c.config import make_config
 from rsa2c.store import Run
 
@@ -178,3 +179,36 @@ def test_explain_writes_data_and_plots(trained, capsys, tmp_path):
 def test_explain_names_what_it_cannot_do(trained, capsys):
     assert "must lie between 1 and" in refused(capsys, "explain", RUN, "--states", "0")
     assert "'value', 'action', 'advantage'" in refused(capsys, "explain", RUN, "--of", "reward")
+
+
+def test_explain_without_matplotlib_still_writes_the_data(trained, capsys, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["explain", RUN, "--states", "20"]) == 0
+    printed = capsys.readouterr().out
+    assert "explain_value_kme.npz" in printed and "pip install 'rsa2c[explain]'" in printed
+    assert Explanation.load(tmp_path / "runs" / RUN / "explain_value_kme.npz").values.shape == (20, 3, 1)
+
+
+def test_a_run_without_its_checkpoint_is_judged_from_its_model(trained, capsys):
+    assert main(["evaluate", RUN, "--episodes", "2", "--json"]) == 0
+    before = json.loads(capsys.readouterr().out)
+    Run("runs/" + RUN).state_path.unlink()
+    assert main(["evaluate", RUN, "--episodes", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["returns"] == before["returns"]
+
+
+def test_one_episode_has_no_interval(trained, capsys):
+    assert main(["evaluate", RUN, "--episodes", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "interval" not in printed and "1 episode from" in printed
+
+
+def test_what_comes_next_is_called_as_the_program_was(trained, monkeypatch):
+    assert f"next         rsa2c evaluate runs/{RUN}" in trained
+    monkeypatch.setattr(sys, "argv", [".venv/bin/rsa2c", "train"])
+    monkeypatch.setenv("PATH", "")
+    assert program() == ".venv/bin/rsa2c"
+    monkeypatch.setattr(sys, "argv", ["-m"])
+    assert program() == "rsa2c"

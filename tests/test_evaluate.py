@@ -193,3 +193,14 @@ def by_hand_sb3(model, seed: int) -> float:
         observation, reward, terminated, truncated, _ = env.step(action)
         total, over = total + reward, terminated or truncated
     return total
+
+
+def test_an_agent_of_other_features_is_refused_by_name():
+    class Three:
+        feature_names = ("a", "b", "c")
+
+        def predict(self, observation, state=None, episode_start=None, deterministic=True):
+            return np.zeros((len(observation), 1)), None
+
+    with pytest.raises(DataError, match=r"an agent of 3 features cannot act in Pendulum-v1, which has 5"):
+        evaluate(Three(), "Pendulum-v1", episodes=1, distractors=2)

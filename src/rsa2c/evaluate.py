@@ -15,7 +15,7 @@ from rsa2c.envs.checks import check_actions, check_count, check_observations, ch
 from rsa2c.envs.names import env_id, episode_limit
 from rsa2c.envs.single import Factory, make_single
 from rsa2c.envs.watchdog import Watch, watching
-from rsa2c.errors import ConfigError, EnvError
+from rsa2c.errors import ConfigError, DataError, EnvError
 from rsa2c.perturbations import Units, unit_scale
 
 if TYPE_CHECKING:
@@ -129,6 +129,12 @@ def _run(
     one: Any = singles[0]
     width, action_space = len(singles), one.action_space
     shape = (width, one.observation_space.shape[0])
+    known = getattr(policy, "feature_names", None)
+    if known is not None and len(known) != shape[1]:
+        raise DataError(
+            f"an agent of {len(known)} features cannot act in {env_id(one)}, which has {shape[1]}. Evaluate it where "
+            "it was trained, with as many distractors."
+        )
     starts = []
     for watch.who, single in zip(wave, singles, strict=True):
         with watch(0):

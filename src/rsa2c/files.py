@@ -128,6 +128,8 @@ def read_bytes(path: PathLike) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise NotFoundError(f"{path} does not exist.{near(path)}") from None
+    except IsADirectoryError:
+        raise StorageError(f"{path} is a folder, a file is needed.") from None
     except OSError as error:
         raise StorageError(f"{path} could not be read: {error.strerror or error}.") from error
 

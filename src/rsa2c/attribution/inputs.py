@@ -16,7 +16,11 @@ Groups = Mapping[str, Sequence[str | int]]
 
 def checked(what: str, array: ArrayLike, d: int) -> Array:
     """Finite float64 states (N, d) with N > 0, or an error that names `what`."""
-    states = np.atleast_2d(np.asarray(array, dtype=np.float64))
+    try:
+        states = np.atleast_2d(np.asarray(array, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        received = f"{type(array).__name__} ({error})"
+        raise DataError(f"{what} must be numbers of the shape (N, {d}), got {received}.") from error
     if states.size == 0:
         raise DataError(f"{what} must hold at least one state, got an array of shape {np.shape(array)}.")
     if states.ndim != 2 or states.shape[1] != d:

@@ -7,6 +7,7 @@ has no product kernel is refused, for its Shapley values are not exact in reason
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -96,8 +97,11 @@ def _pipeline(model: Any) -> list[Expansion]:
         transforms.append(step.transform)
 
     def normaliser(x: Array) -> Array:
-        for transform in transforms:
-            x = transform(x)
+        with warnings.catch_warnings():
+            # one fitted to a data frame misses the names of its columns
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            for transform in transforms:
+                x = transform(x)
         return np.asarray(x, dtype=np.float64)
 
     return [replace(expansion, normaliser=normaliser) for expansion in expansions(last)]
