@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 
 from _provenance import RESULTS
-from rsa2c import reproduce
+from rsa2c import paper, reproduce
+from rsa2c.reproduce import claims
 
 DOCS = RESULTS.parent / "docs"
 CAPTIONS = {
@@ -39,24 +42,45 @@ Every table has the paper's figure, ours with the preset `paper` (its algorithm 
 `src/rsa2c/presets` says which) and ours with `default`.
 Made by `python benchmarks/results_page.py` from the records under `results/`, which `rsa2c reproduce` writes: a row for
 each run in `runs.csv`, with its commit. What was not run is missing here, and nothing is filled in from elsewhere.
+The paper is "{title}" by {authors}; its code is at {code}.
+
+The paper's claims, by our runs:
+
+| study | preset | hold | do not hold | cannot be said |
+|---|---|---|---|---|
 """
 
 
 def main() -> None:
-    parts = [INTRODUCTION]
+    parts, tally = [], []
     for target in reproduce.studies():
         folder = RESULTS / target
         if not (folder / "runs.csv").exists():
             continue
         page, *_ = reproduce.write(target, reproduce.read_records(folder), folder)
+        tally += verdicts(target, folder)
         text = page.read_text("utf-8")
         parts.append(text.replace("# ", "## ", 1) if text.startswith("# ") else text)
         for stem, caption in CAPTIONS.items():
             if (folder / "figures" / f"{stem}.png").exists():
                 parts.append(f"![{caption}](../results/{target}/figures/{stem}.png)\n\n*{caption}.*\n")
     path = DOCS / "results.md"
-    Path(path).write_text("\n".join(parts), "utf-8")
+    introduction = INTRODUCTION.format(**paper.document()) + "\n".join(tally) + "\n"
+    Path(path).write_text("\n".join([introduction, *parts]), "utf-8")
     print(path)
+
+
+def verdicts(target: str, folder: Path) -> list[str]:
+    """The rows of a study in the table of verdicts."""
+    rows = list(csv.DictReader(io.StringIO((folder / "claims.csv").read_text("utf-8"))))
+    found = []
+    for preset in dict.fromkeys(row["preset"] for row in rows):
+        counts = [
+            sum(row["preset"] == preset and row["verdict"] == verdict for row in rows)
+            for verdict in (claims.HOLDS, claims.FAILS, claims.OPEN)
+        ]
+        found.append(f"| [{target}](#{target}-the-paper-and-ours) | {preset} | {' | '.join(map(str, counts))} |")
+    return found
 
 
 if __name__ == "__main__":

@@ -129,16 +129,21 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
 
 
 def claims_table(study: Selection, environments: Sequence[str], presets: Sequence[str] = ("paper", "default")) -> Table:
-    """Every claim about these environments, with verdicts under both presets."""
+    """Every claim about these environments, with verdicts under the presets that were run."""
     rows = []
+    ran = {(item.environment, item.preset) for item in study.records}
     for claim in paper.claims():
         for environment in claim.environments:
             for preset in presets if environment in environments else ():
-                finding = judge(study, claim, environment, preset)
-                said = f"“{claim.quote}” ({claim.where})"
-                rows.append([said, environment, preset, claim.statistic, str(finding), finding.verdict])
+                if (environment, preset) in ran:
+                    finding = judge(study, claim, environment, preset)
+                    said = f"“{claim.quote}” ({claim.where})"
+                    rows.append([said, environment, preset, claim.statistic, str(finding), finding.verdict])
     columns = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict"]
+    meanings = paper.document()["statistics"]
+    used = dict.fromkeys(row[3] for row in rows)
     notes = [
+        "; ".join(f"{preset}: {_tally(rows, preset)}" for preset in presets if _tally(rows, preset)) + ".",
         "Effects are written so that positive is what the paper says, with intervals over seeds that hold together "
         "with 95% for each claim: Welch's or Student's, of standard deviations (divisor n - 1) normal-theory ones, of "
         "medians bootstrap ones. For claims of similarity, or that something is "
@@ -150,8 +155,15 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
         "Times are of runs that shared a machine, where identical variants differ by factors of 0.6 to 1.3: effects "
         f"of {', '.join(TIMES)} are relative differences whose intervals are widened by a factor of {SHARED:g} either "
         "way, so that nothing is said of what differs by less.",
+        "Statistics: " + "; ".join(f"`{name}`, {meanings[name]}" for name in used) + ".",
     ]
     return Table("claims", "The paper's claims", columns, rows, notes)
+
+
+def _tally(rows: list[list[str]], preset: str) -> str:
+    found = [row[-1] for row in rows if row[2] == preset]
+    counts = f"{found.count(HOLDS)} hold, {found.count(FAILS)} do not, {found.count(OPEN)} cannot be said"
+    return counts if found else ""
 
 
 def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Iterator[tuple[str, Measure, Runs]]:
