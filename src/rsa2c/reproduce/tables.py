@@ -321,7 +321,8 @@ def rates(study: Selection, environment: str) -> Table:
     peak = np.exp(theory["log_power"] / theory["rate"])
     columns = ["variant", "seeds", "exponent, last iterate", "exponent, random iterate",
                "exponent, random iterate once stable", "gap, last iterate", "gap, random iterate"]  # fmt: skip
-    notes = ["Actor steps a0 (t+1)^-3/4 along the natural direction, TD(lambda) steps b0 (t+1)^-1/2. Exponent p of gap c T^-p over the "
+    notes = ["Actor steps a0 (t+1)^-3/4 along the natural direction, TD(lambda) steps b0 (t+1)^-1/2. "
+             "Exponent p of gap c T^-p over the "
              f"last nine tenths of T epochs, with 95% intervals; the theorem bounds the gap by T^-{theory['rate']} "
              f"log^{theory['log_power']} T, which itself rises until T = {peak:,.0f}: p > {theory['rate']} is more "
              f"than it asks. First iterates are unstable, and gaps above {figures.LARGEST_GAP:,.0f} times the optimal "
