@@ -56,8 +56,9 @@ def read_rows(environment: str, folder: PathLike) -> list[list[str]]:
 def sizes_table(environment: str, rows: list[list[str]]) -> Table:
     """The table of such rows."""
     notes = [
-        "`default`, both dictionaries filled to the size, attribution in every epoch. The paper shows this as a figure "
-        "without numbers. Memory grows with the dictionary and the batch, never with the history."
+        "`default`, both dictionaries filled as far as visited states are independent, attribution in every epoch. The "
+        "paper shows this as a figure without numbers. Memory grows with the dictionary and the batch, never with the "
+        "history."
     ]
     title = f"{environment}: cost against the size of the dictionaries"
     return Table(f"sizes_{slug(environment)}", title, COLUMNS, rows, notes)

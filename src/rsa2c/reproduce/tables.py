@@ -290,7 +290,8 @@ def gaps(study: Selection, environment: str) -> Table:
             better = NOTHING
             if control and algorithm != "advanced-ac":
                 ours, theirs = -np.minimum(values, UNSTABLE), -np.minimum(control, UNSTABLE)
-                better = interval(statistics.probability_of_improvement([ours], [theirs], study.rng))
+                if max(*ours, *theirs) > -UNSTABLE:  # else all are unstable alike
+                    better = interval(statistics.probability_of_improvement([ours], [theirs], study.rng))
             arrived = f"{stable.sum()} of {len(values)}"
             rows.append([preset, algorithm, str(len(values)), arrived, _percent(median), better])
     columns = ["preset", "variant", "seeds", "gap under 100%", "median gap", "P(smaller than Advanced AC's)"]
