@@ -23,7 +23,9 @@ CAPTIONS = {
     "distractors_30": "With 30 useless features",
     "gap_default": "Gap to the optimal cost along training: median and interquartile range over seeds",
     "gap_paper": "The same with the preset `paper`",
-    "random_iterate": "Expected gap of Theorem 2's random iterate under its step sizes, beside the theorem's rate",
+    "random_iterate": "Expected gap of Theorem 2's random iterate under its step sizes, beside its rate: most "
+    "of it is the share of the first iterates, which are unstable",
+    "random_iterate_stable": "The same, drawn from the iterates since the first stable one",
     "beeswarm_kme_default": "The value's attributions under KME",
     "beeswarm_cme_default": "The value's attributions under CME",
     "heatmap_kme_default": "Importances over training under KME",

@@ -287,3 +287,21 @@ def test_reproduce_runs_writes_and_reuses(tmp_path, capsys, monkeypatch):
     assert main([*command, "--preset", "papr"]) == 2
     assert main([*command, "--dry-run"]) == 0
     assert "5 of 5 runs done" in capsys.readouterr().out
+
+
+def test_rates_are_drawn_from_all_iterates_and_from_the_stable_ones(tmp_path):
+    pytest.importorskip("matplotlib")
+    epochs = np.arange(1.0, 101.0)
+
+    def theory(seed, unstable):
+        gap = np.where(epochs <= unstable, np.inf, epochs**-0.5)
+        curve = Curve(epochs * 10, epochs, -epochs, gap, epochs)
+        return made("rsa2c-kme", seed, -1.0, curve=curve, environment="rsa2c/LQR-v0", varied="step_rule=polynomial")
+
+    runs = [theory(seed, unstable) for seed, unstable in enumerate((5, 9))]
+    assert figures.random_iterate(runs[1], stable=True)[0][0] == 10.0
+    assert figures.random_iterate(runs[1], stable=True)[1][0] == pytest.approx(10.0**-0.5)
+    names = {path.name for path in figures.rate_curves(Selection(runs), "rsa2c/LQR-v0", tmp_path)}
+    assert {"random_iterate.png", "random_iterate_stable.png"} <= names
+    never = [theory(seed, 1000) for seed in range(2)]
+    assert len(figures.rate_curves(Selection(never), "rsa2c/LQR-v0", tmp_path / "never")) == len(names) // 2

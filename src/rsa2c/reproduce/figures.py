@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -89,27 +90,34 @@ def random_iterate(record: Record, stable: bool = False) -> tuple[NDArray[np.flo
 
 
 def rate_curves(study: Selection, environment: str, folder: Path) -> list[Path]:
-    """LQR under the theory's step sizes: the random iterate's expected gap beside the theorem's rate."""
+    """LQR under the theory's step sizes: the random iterate's expected gap beside the theorem's rate, drawn from all
+    iterates and from those since the first stable one."""
+    written = _rate_curves(study, environment, False, folder / "random_iterate")
+    return written + _rate_curves(study, environment, True, folder / "random_iterate_stable")
+
+
+def _rate_curves(study: Selection, environment: str, stable: bool, stem: Path) -> list[Path]:
     theory = paper.document()["theory"]
     runs = study.theory(environment)
     shown: dict[str, Any] = {}
     for algorithm in study.algorithms(runs):
-        found = [random_iterate(item) for item in runs if item.algorithm == algorithm]
-        count = min(len(epochs) for epochs, _ in found)
-        gaps = np.stack([gap[:count] for _, gap in found])
+        found = [random_iterate(item, stable) for item in runs if item.algorithm == algorithm]
+        epochs = reduce(np.intersect1d, [at for at, _ in found])
+        if not len(epochs):
+            continue
+        gaps = np.stack([gap[np.isin(at, epochs)] for at, gap in found])
         low, median, high = np.percentile(gaps, [25, 50, 75], axis=0)
-        epochs = found[0][0][:count]
         shown[algorithm] = (epochs, median, low, high)
-        if len(shown) == 1:
-            shape = epochs ** -theory["rate"] * np.log(epochs + np.e) ** theory["log_power"]
-            reference = (epochs, shape * (median[0] / shape[0]))
     if not shown:
         return []
-    shown["T^-1/4 log² T, scaled"] = reference
+    epochs, median, *_ = next(iter(shown.values()))
+    for power, label in ((0, "T^-1/4, scaled"), (theory["log_power"], "T^-1/4 log² T, scaled")):
+        shape = epochs ** -theory["rate"] * np.log(epochs + np.e) ** power
+        shown[label] = (epochs, shape * (median[0] / shape[0]))
     figure = plots.learning_curve(shown, ylabel="expected gap of the random iterate", xlabel="epochs T")
     figure.axes[0].set_xscale("log")
     figure.axes[0].set_yscale("log")
-    return plots.save(figure, folder / "random_iterate")
+    return plots.save(figure, stem)
 
 
 def size_curves(rows: Sequence[Sequence[str]], folder: Path) -> list[Path]:
