@@ -27,8 +27,8 @@ def curves(study: Selection, environment: str, preset: str, folder: Path) -> lis
     chosen = study.of(environment=environment, preset=preset)
     written = _curves(study, chosen, folder / f"ablation_{preset}")
     baselines = study.of(environment=environment, preset=PRESET)
-    if baselines:
-        ours = [item for item in chosen if item.algorithm in ("rsa2c-kme", "rsa2c-cme")]
+    ours = [item for item in chosen if item.algorithm in ("rsa2c-kme", "rsa2c-cme")]
+    if ours and baselines:
         written += _curves(study, [*ours, *baselines], folder / f"comparison_{preset}")
     return written
 

@@ -94,7 +94,7 @@ def spread(values: Sequence[float]) -> str:
     if not len(values):
         return NOTHING
     mean, std = statistics.mean_std(values)
-    return f"{mean:.1f} ± {std:.1f} ({len(values)})"
+    return f"{mean:.1f} ± {std:.1f} ({len(values)})" if len(values) > 1 else f"{mean:.1f} (1)"
 
 
 def interval(item: statistics.Estimate) -> str:
@@ -136,7 +136,8 @@ def returns(study: Selection, environment: str) -> Table:
         for preset in study.presets(algorithm):
             values = [item.mean for item in study.of(environment=environment, algorithm=algorithm, preset=preset)]
             row.append(spread(values))
-            row.append(interval(statistics.estimate([values], statistics.iqm, study.rng)) if values else NOTHING)
+            several = len(values) > 1
+            row.append(interval(statistics.estimate([values], statistics.iqm, study.rng)) if several else NOTHING)
         rows.append(row)
     columns = ["variant", "paper", "ours, preset `paper`", "IQM", "ours, preset `default`", "IQM"]
     notes = [
