@@ -11,7 +11,7 @@ import numpy as np
 
 from rsa2c import paper, statistics
 from rsa2c.reproduce.records import Record
-from rsa2c.rl_zoo import BASELINES, PRESET
+from rsa2c.rl_zoo import ALIKE, BASELINES, PRESET
 from rsa2c.sweep import REMARK
 
 PRESETS = ("paper", "default")
@@ -147,6 +147,10 @@ def returns(study: Selection, environment: str) -> Table:
         "columns.",
         REMARK,
     ]
+    if environment in ALIKE:
+        other = ALIKE[environment]
+        notes.insert(1, f"RL-Zoo has no settings for {environment}: SAC and PPO train with those of {other} and for as "
+                        "few steps, which nobody tuned for it.")  # fmt: skip
     return Table(f"returns_{slug(environment)}", f"{environment}: return", columns, rows, notes)
 
 
