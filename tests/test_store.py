@@ -146,7 +146,7 @@ def test_missing_file_names_its_neighbour(model):
 
 
 def test_folder_in_place_of_a_file(tmp_path):
-    with pytest.raises(StorageError, match="could not be read"):
+    with pytest.raises(StorageError, match="is a folder, a file is needed"):
         read_tensors(tmp_path)
 
 
