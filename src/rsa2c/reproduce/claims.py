@@ -120,7 +120,7 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
         of = _values(claim, measure, runs)
         soonest = _values(claim, EARLIEST[claim.statistic], runs) if claim.statistic in EARLIEST else of
         measured.append({name for name, values in of.items() if values})
-        comparisons += _comparisons(study, claim, environment, case, runs, of, soonest, level)
+        comparisons += _comparisons(study, claim, case, runs, of, soonest, level)
     methods = (*claim.subject, *claim.against)
     missing = [name for name in methods if not all(runs[name] for *_, runs in cases) or not cases]
     unmeasured = [name for name in methods if name not in missing and not all(name in told for told in measured)]
@@ -219,7 +219,7 @@ def _bound(statistic: str, runs: Runs) -> float:
 
 
 def _comparisons(
-    study: Selection, claim: Claim, environment: str, case: str, runs: Runs, of: Values, soonest: Values, level: float
+    study: Selection, claim: Claim, case: str, runs: Runs, of: Values, soonest: Values, level: float
 ) -> list[Comparison]:
     """Every pair of a subject and what it is compared with, or every subject by itself; `soonest` has what `of` has
     where it is known, else its lower bounds."""
@@ -238,7 +238,7 @@ def _comparisons(
                 effect = Estimate(-effect.value, -effect.high, -effect.low)
             name = f"{one} against {other}" if other else one
             seeds = min(len(of[one]), len(of[other])) if other else len(of[one])
-            low, high = _range(claim, environment, runs[one], theirs)
+            low, high = _range(claim, runs[one], theirs)
             found.append(Comparison(one, name, effect, seeds, low, high, case))
     return found
 
@@ -270,19 +270,19 @@ def _relative(study: Selection, ours: list[float], theirs: list[float] | None, l
     return Estimate(float(np.exp(found.value) - 1.0), float(low - 1.0), float(high - 1.0))
 
 
-def _range(claim: Claim, environment: str, runs: list[Record], theirs: list[float] | None) -> tuple[float, float]:
+def _range(claim: Claim, runs: list[Record], theirs: list[float] | None) -> tuple[float, float]:
     """The effects for which a claim holds."""
     if claim.direction == "order":
         return 0.5, 1.0
     if claim.direction in ("higher", "lower") and not claim.substantial:
         return 0.0, np.inf
-    margin = _margin(claim, environment, runs, theirs)
+    margin = _margin(claim, runs, theirs)
     if claim.substantial:
         return margin, np.inf
     return -margin if claim.direction == "similar" else -np.inf, margin
 
 
-def _margin(claim: Claim, environment: str, runs: list[Record], theirs: list[float] | None) -> float:
+def _margin(claim: Claim, runs: list[Record], theirs: list[float] | None) -> float:
     """What still counts as similar or small and is not substantial: a share of the other method's value; of a quantity
     by itself, what the prose says it reaches, or a share of the return."""
     if claim.bound is not None:
