@@ -163,8 +163,6 @@ def _importances(run: Run) -> dict[str, dict[str, float]]:
         return {}
     log = run.read_attributions()
     phi = log["phi"]
-    if np.any(phi < 0):
-        return {}  # runs with signed guidance once logged signed means, which are near zero for any feature
     count = max(1, round(STAGE * len(phi)))
     names = [str(name) for name in log["feature_names"]]
     stages = {}
