@@ -77,10 +77,7 @@ def verdicts(target: str, folder: Path) -> list[str]:
     rows = list(csv.DictReader(io.StringIO((folder / "claims.csv").read_text("utf-8"))))
     found = []
     for preset in dict.fromkeys(row["preset"] for row in rows):
-        counts = [
-            sum(row["preset"] == preset and row["verdict"] == verdict for row in rows)
-            for verdict in (claims.HOLDS, claims.FAILS, claims.OPEN)
-        ]
+        counts = claims.tally(row["verdict"] for row in rows if row["preset"] == preset)
         found.append(f"| [{target}](#{target}-the-paper-and-ours) | {preset} | {' | '.join(map(str, counts))} |")
     return found
 

@@ -123,7 +123,7 @@ class Network:
         gradient = self._torch.autograd.grad((outputs * along).sum(), seen)[0].cpu().numpy().astype(np.float64)
         if self.normaliser is None:
             return gradient
-        inside = np.abs(self.normaliser.normalize_obs(states)) < self.normaliser.clip_obs
+        inside = (seen.detach().abs() < self.normaliser.clip_obs).cpu().numpy()
         return gradient * inside / np.sqrt(self.normaliser.obs_rms.var + self.normaliser.epsilon)
 
 

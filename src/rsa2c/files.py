@@ -298,10 +298,11 @@ class _PlainLoader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for key in keys:
-            if keys.count(key) > 1:
+        seen: set[str] = set()
+        for key in [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+            if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key!r} is there twice", node.start_mark)
+            seen.add(key)
         return super().construct_mapping(node, deep)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:

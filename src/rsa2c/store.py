@@ -70,9 +70,11 @@ def make_run_id(env_id: str, algorithm: str, preset: str, config: Config | Basel
 
 
 def word(value: Any) -> str:
-    """A setting in a run id: a number as short as it can be told from all others."""
-    short = f"{value:g}" if isinstance(value, float) else str(value)
-    return short if not isinstance(value, float) or float(short) == value else repr(value)
+    """A setting in a run id or a column's name: a number as short as it can be told from all others."""
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
 
 
 def without_seed(run_id: str) -> str:

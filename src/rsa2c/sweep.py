@@ -81,12 +81,11 @@ class Job:
         config = Config(**{name: shown[name] for name in ("seed", "noise_variance", "distractors")})
         return make_run_id(self.environment, self.algorithm, self.preset, config) + self.suffix
 
-    def check(self) -> None:
-        """Refuse settings that do not exist, before anything is computed."""
+    def settings(self) -> Config | BaselineFields:
+        """What the run is told; settings that do not exist are refused, before anything is computed."""
         if self.is_baseline:
-            BaselineFields(**self.fields)
-        else:
-            make_config(self.environment, self.preset, self.algorithm, **self.fields)
+            return BaselineFields(**self.fields)
+        return make_config(self.environment, self.preset, self.algorithm, **self.fields)
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ class Grid:
                     make_config(environment, preset, **first)
             # Seeds are checked where a run gets its id; one of each kind of run has all else
             for job in {without_seed(job.run_id): job for job in grid.jobs()}.values():
-                job.check()
+                job.settings()
         return grid
 
     def jobs(self) -> list[Job]:
@@ -231,7 +230,7 @@ def summary(run: Run) -> dict[str, Any]:
         "versions": ", ".join(f"{name} {version}" for name, version in document.get("versions", {}).items()),
     }
     for variance, values in zip(returns["noise_variance"], returns["returns"], strict=True):
-        row[f"mean_{variance:g}"], row[f"std_{variance:g}"] = float(values.mean()), float(values.std())
+        row[f"mean_{word(variance)}"], row[f"std_{word(variance)}"] = float(values.mean()), float(values.std())
     return row
 
 
@@ -247,8 +246,7 @@ def check_same(job: Job, run: Run) -> None:
             f"run {run.path} was told to train {steps:,} steps, the sweep asks for {job.total_timesteps:,}. "
             "Use another --out, or delete that run's folder."
         )
-    wanted = (BaselineFields(**job.fields) if job.is_baseline
-              else make_config(job.environment, job.preset, job.algorithm, **job.fields))  # fmt: skip
+    wanted = job.settings()
     for item in fields(wanted):
         asked, had = getattr(wanted, item.name), document["config"].get(item.name, item.default)
         if asked not in ("auto", had):

@@ -136,8 +136,7 @@ def judge(run: Run, episodes: int = FINAL_EPISODES, noise_variances: Sequence[fl
     if run.returns_path.exists():
         known = run.read_returns()
         if known["returns"].shape[1] == episodes:
-            rows = {known["noise_variance"][k]: (x, y)
-                    for k, (x, y) in enumerate(zip(known["returns"], known["ep_lengths"], strict=True))}  # fmt: skip
+            rows = {level: (returns, lengths) for level, returns, lengths in zip(*known.values(), strict=True)}
     policy = load_policy(run)
     for variance in set(noise_variances) - set(rows):
         result = evaluate_policy(policy, episodes, variance)
@@ -169,14 +168,14 @@ def load_agent(run: Run, fresh: bool = False) -> RSA2C:
             f"run {run.path} holds {document['algorithm']}, a neural network; this needs a kernel agent, such as "
             "--algorithm rsa2c-kme trains."
         )
-    if fresh and not run.state_path.exists():
+    if run.state_path.exists():
+        return snapshot.load(run.state_path, kind="state")
+    if fresh:
         Config().updated(**document["config"])  # refuses by name what is no field
         return RSA2C(document["environment"], preset=document["preset"], **document["config"])
-    if not run.state_path.exists() and run.model_path.exists():
+    if run.model_path.exists():
         return RSA2C.load(run.model_path)
-    if not run.state_path.exists():
-        raise NotFoundError(f"run {run.path} has no checkpoint yet. Train it with: rsa2c resume {run.path}")
-    return snapshot.load(run.state_path, kind="state")
+    raise NotFoundError(f"run {run.path} has no checkpoint yet. Train it with: rsa2c resume {run.path}")
 
 
 def trained_steps(agent: RSA2C) -> int:

@@ -175,4 +175,6 @@ def _panel(progress: Progress) -> Any:
 
 def _mean(job: Job, row: dict[str, Any]) -> float:
     """The mean return at the least noise that the job asks for."""
-    return float(row[f"mean_{min(job.final_noise):g}"])
+    from rsa2c.store import word
+
+    return float(row[f"mean_{word(min(job.final_noise))}"])

@@ -14,12 +14,13 @@ whose intervals are widened by the factor `SHARED`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import permutations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rsa2c import paper, statistics
 from rsa2c.config import make_config
@@ -142,8 +143,12 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
     columns = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict"]
     meanings = paper.document()["statistics"]
     used = dict.fromkeys(row[3] for row in rows)
+    counts = []
+    for preset in dict.fromkeys(row[2] for row in rows):
+        holds, fails, unsaid = tally(row[-1] for row in rows if row[2] == preset)
+        counts.append(f"{preset}: {holds} hold, {fails} do not, {unsaid} cannot be said")
     notes = [
-        "; ".join(f"{preset}: {_tally(rows, preset)}" for preset in presets if _tally(rows, preset)) + ".",
+        "; ".join(counts) + ".",
         "Effects are written so that positive is what the paper says, with intervals over seeds that hold together "
         "with 95% for each claim: Welch's or Student's, of standard deviations (divisor n - 1) normal-theory ones, of "
         "medians bootstrap ones. For claims of similarity, or that something is "
@@ -160,10 +165,10 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
     return Table("claims", "The paper's claims", columns, rows, notes)
 
 
-def _tally(rows: list[list[str]], preset: str) -> str:
-    found = [row[-1] for row in rows if row[2] == preset]
-    counts = f"{found.count(HOLDS)} hold, {found.count(FAILS)} do not, {found.count(OPEN)} cannot be said"
-    return counts if found else ""
+def tally(verdicts: Iterable[str]) -> list[int]:
+    """How many hold, do not, and cannot be said."""
+    found = list(verdicts)
+    return [found.count(verdict) for verdict in (HOLDS, FAILS, OPEN)]
 
 
 def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Iterator[tuple[str, Measure, Runs]]:
@@ -255,17 +260,19 @@ def _effect(study: Selection, statistic: str, ours: list[float], theirs: list[fl
     if statistic in SHARES:
         return statistics.share(ours, level)
     if statistic in MEDIANS:
-        if theirs is None:
-            return statistics.estimate([ours], np.median, study.rng, level)
-        return statistics.difference([ours], [theirs], np.median, study.rng, level)
+        return _median(study, ours, theirs, level)
     return statistics.mean(ours, level) if theirs is None else statistics.mean_difference(ours, theirs, level)
+
+
+def _median(study: Selection, ours: ArrayLike, theirs: ArrayLike | None, level: float) -> Estimate:
+    if theirs is None:
+        return statistics.estimate([ours], np.median, study.rng, level)
+    return statistics.difference([ours], [theirs], np.median, study.rng, level)
 
 
 def _relative(study: Selection, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
     """Ratio of median times, less one, as far as runs that shared a machine can tell."""
-    logs = [np.log(values) for values in (ours, theirs) if values is not None]
-    found = (statistics.estimate([logs[0]], np.median, study.rng, level) if theirs is None
-             else statistics.difference([logs[0]], [logs[1]], np.median, study.rng, level))  # fmt: skip
+    found = _median(study, np.log(ours), None if theirs is None else np.log(theirs), level)
     low, high = np.exp(found.low) / SHARED, np.exp(found.high) * SHARED
     return Estimate(float(np.exp(found.value) - 1.0), float(low - 1.0), float(high - 1.0))
 

@@ -139,7 +139,7 @@ def fitted_rate(epochs: NDArray[np.float64], gap: NDArray[np.float64]) -> float:
 
     Without the theorem's log^2 T: its bound rises until T = e^8, and a fit with it finds a rate in a constant gap.
     """
-    late = (epochs >= epochs[-1:].sum() / 10) & (gap > 0) & np.isfinite(gap)
+    late = (epochs >= epochs.max(initial=0.0) / 10) & (gap > 0) & np.isfinite(gap)
     if late.sum() < 3:
         return float("nan")
     return float(-np.polyfit(np.log(epochs[late]), np.log(gap[late]), 1)[0])

@@ -22,7 +22,7 @@ from rsa2c.baselines import Baseline
 from rsa2c.envs import lqr
 from rsa2c.errors import FileFormatError, NotFoundError
 from rsa2c.files import PathLike, write_atomically
-from rsa2c.store import Run
+from rsa2c.store import Run, word
 from rsa2c.sweep import Job, summary
 
 STAGE = 0.1
@@ -182,10 +182,14 @@ def write_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
              "versions"]  # fmt: skip
     runs = [
         {name: getattr(item, name) for name in plain}
-        | {f"{what}_{level:g}": item.returns[level][k] for level in item.returns for k, what in enumerate(_STATISTICS)}
+        | {
+            f"{what}_{word(level)}": value
+            for level, pair in item.returns.items()
+            for what, value in zip(_STATISTICS, pair, strict=True)
+        }
         for item in records
     ]
-    columns = [*plain, *(f"{what}_{level:g}" for level in levels for what in _STATISTICS)]
+    columns = [*plain, *(f"{what}_{word(level)}" for level in levels for what in _STATISTICS)]
     curves = [
         {"run": item.run, **dict(zip(_POINTS, (int(steps), f"{seconds:.6g}", mean, gap, round(epoch)), strict=True))}
         for item in records
