@@ -19,11 +19,11 @@ import numpy as np
 
 import rsa2c
 from _provenance import RESULTS, command, write
-from rsa2c.attacks import ATTACKS, make_attack, output_attacks
-from rsa2c.perturbations import Region
-from rsa2c.store import Run, provenance
-from rsa2c.theory import paper_quantities
-from rsa2c.training import load_policy, longest_episode, train_run
+from rsa2c.robustness.attacks import ATTACKS, make_attack, output_attacks
+from rsa2c.robustness.bounds import paper_quantities
+from rsa2c.robustness.regions import Region
+from rsa2c.runs.folder import Run, provenance
+from rsa2c.runs.training import load_policy, longest_episode, train_run
 
 PIECES = RESULTS / "certificates"
 COMMIT = provenance()["commit"]

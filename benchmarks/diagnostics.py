@@ -20,7 +20,7 @@ import numpy as np
 import rsa2c
 from _provenance import write
 from rsa2c import plots
-from rsa2c.diagnostics import tracking_error
+from rsa2c.algorithm.diagnostics import tracking_error
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "img"
 NAMES = {

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from rsa2c import RSA2C, make_env
 from rsa2c.config import ALGORITHMS
 
@@ -130,8 +131,8 @@ def fingerprint(agent: RSA2C) -> dict[str, str]:
         "steps": [agent.epoch, agent.num_timesteps],
     }  # fmt: skip
     if agent.algorithm != "rkhs-ac":
-        value = agent.value
-        parts["value"] = [value.centres, value.dictionary.errors, value.coefficients, value.offset, value.kernel.weights]
+        value, errors = agent.value, agent.value.dictionary.errors
+        parts["value"] = [value.centres, errors, value.coefficients, value.offset, value.kernel.weights]
     return {name: _hash(content) for name, content in parts.items()}
 
 

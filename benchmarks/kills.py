@@ -29,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from faults import Disk
 from reliability import record
-from rsa2c import training
 from rsa2c.errors import RSA2CError
-from rsa2c.store import Run
+from rsa2c.runs import training
+from rsa2c.runs.folder import Run
 
 EPOCHS, N_ENVS, HORIZON = 12, 4, 100
 FIELDS: dict[str, Any] = {

@@ -29,8 +29,8 @@ from rsa2c.report import write_report
 from rsa2c.report.embedded import Embedded
 from rsa2c.report.encoding import to_json
 from rsa2c.report.page import FOLDER
-from rsa2c.store import Run
-from rsa2c.training import load_agent
+from rsa2c.runs.folder import Run
+from rsa2c.runs.training import load_agent
 
 SCRIPT = Path(__file__).resolve().parent.parent / "tests" / "report_states.mjs"
 DRAGS = 15

@@ -10,8 +10,8 @@ import io
 from pathlib import Path
 
 from _provenance import RESULTS
-from rsa2c import paper, reproduce
-from rsa2c.reproduce import claims
+from rsa2c import reproduce
+from rsa2c.reproduce import claims, paper
 
 DOCS = RESULTS.parent / "docs"
 CAPTIONS = {

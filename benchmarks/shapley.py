@@ -30,9 +30,9 @@ from sklearn.kernel_ridge import KernelRidge
 from _provenance import write
 from rsa2c.attribution import explain
 from rsa2c.attribution.cme import cme_values
-from rsa2c.dictionary import Dictionary
-from rsa2c.kernels import RBF
-from rsa2c.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from oracles import gaussian_conditional_game, shapley_by_enumeration

@@ -14,8 +14,8 @@ import tempfile
 from statistics import median
 
 from reliability import record
-from rsa2c import training
-from rsa2c.store import Run
+from rsa2c.runs import training
+from rsa2c.runs.folder import Run
 
 WARM_UP = 200
 """Epochs before memory is compared: dictionaries fill, caches settle."""

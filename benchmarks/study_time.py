@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 
 from _provenance import write
-from rsa2c import paper
-from rsa2c.reproduce import read_records
+from rsa2c.reproduce import paper, read_records
 
 
 def main() -> None:

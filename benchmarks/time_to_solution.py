@@ -24,7 +24,7 @@ import numpy as np
 
 import rsa2c
 from _provenance import write
-from rsa2c.baselines import make_baseline, torch_threads
+from rsa2c.baselines.policy import make_baseline, torch_threads
 
 ENV = "Pendulum-v1"
 GOAL = -200.0

@@ -2,7 +2,7 @@
 
 `counted(...)` puts a NumPy in the library's modules whose arrays are `Counted`, lets compiled loops run in Python on
 `Number`s, and replaces LAPACK by itself plus the operations of the textbook algorithm. The rules are those of
-`rsa2c.cost`: arithmetic and elementary functions count one each, comparisons, copies and conversions nothing.
+`rsa2c.cost.flops`: arithmetic and elementary functions count one each, comparisons, copies and conversions nothing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-import rsa2c.actor
+import rsa2c.algorithm.actor
+import rsa2c.algorithm.critics
+import rsa2c.algorithm.guidance
+import rsa2c.algorithm.learner
+import rsa2c.algorithm.rollout
 import rsa2c.attribution.cme
 import rsa2c.attribution.embedding
-import rsa2c.attribution.guidance
 import rsa2c.attribution.sampled
-import rsa2c.critics
-import rsa2c.dictionary
-import rsa2c.kernels
-import rsa2c.learner
-import rsa2c.linalg
-import rsa2c.rkhs
-import rsa2c.rollout
+import rsa2c.kernel.dictionary
+import rsa2c.kernel.kernels
+import rsa2c.kernel.linalg
+import rsa2c.kernel.rkhs
 
 MODULES = (
-    rsa2c.actor, rsa2c.critics, rsa2c.dictionary, rsa2c.kernels, rsa2c.learner, rsa2c.linalg, rsa2c.rkhs, rsa2c.rollout,
-    rsa2c.attribution.cme, rsa2c.attribution.embedding, rsa2c.attribution.guidance, rsa2c.attribution.sampled,
+    rsa2c.algorithm.actor, rsa2c.algorithm.critics, rsa2c.kernel.dictionary, rsa2c.kernel.kernels,
+    rsa2c.algorithm.learner, rsa2c.kernel.linalg, rsa2c.kernel.rkhs, rsa2c.algorithm.rollout,
+    rsa2c.attribution.cme, rsa2c.attribution.embedding, rsa2c.algorithm.guidance, rsa2c.attribution.sampled,
 )  # fmt: skip
 ARITHMETIC = {
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.square, np.power, np.sqrt, np.exp,
@@ -309,24 +310,25 @@ def counted(monkeypatch: Any) -> Iterator[dict[str, int]]:
     with monkeypatch.context() as patch:
         for owner in MODULES:
             patch.setattr(owner, "np", module)
-        patch.setattr(rsa2c.dictionary, "dpotrf", _lapack(lapack.dpotrf, lambda a: cholesky_operations(len(a))))
-        patch.setattr(rsa2c.dictionary, "dtrtri", _lapack(lapack.dtrtri, lambda a: inverse_operations(len(a))))
+        patch.setattr(rsa2c.kernel.dictionary, "dpotrf", _lapack(lapack.dpotrf, lambda a: cholesky_operations(len(a))))
+        patch.setattr(rsa2c.kernel.dictionary, "dtrtri", _lapack(lapack.dtrtri, lambda a: inverse_operations(len(a))))
         triangular = _lapack(scipy.linalg.solve_triangular, lambda a, b: triangular_operations(len(a)) * _columns(b))
-        patch.setattr(rsa2c.dictionary, "solve_triangular", triangular)
+        patch.setattr(rsa2c.kernel.dictionary, "solve_triangular", triangular)
         factor = _lapack(scipy.linalg.cho_factor, lambda a: cholesky_operations(len(a)))
         solve = _lapack(scipy.linalg.cho_solve, lambda f, b: 2 * triangular_operations(len(b)) * _columns(b))
-        for owner in (rsa2c.linalg, rsa2c.attribution.embedding):
+        for owner in (rsa2c.kernel.linalg, rsa2c.attribution.embedding):
             patch.setattr(owner, "cho_factor", factor)
             patch.setattr(owner, "cho_solve", solve)
-        patch.setattr(rsa2c.dictionary, "cho_solve", solve)
-        patch.setattr(rsa2c.critics, "lu_factor", _lapack(scipy.linalg.lu_factor, lambda a: lu_operations(len(a))))
+        patch.setattr(rsa2c.kernel.dictionary, "cho_solve", solve)
+        lu = _lapack(scipy.linalg.lu_factor, lambda a: lu_operations(len(a)))
+        patch.setattr(rsa2c.algorithm.critics, "lu_factor", lu)
         lu_back = _lapack(scipy.linalg.lu_solve, lambda f, b: lu_solve_operations(len(b)) * _columns(b))
-        patch.setattr(rsa2c.critics, "lu_solve", lu_back)
+        patch.setattr(rsa2c.algorithm.critics, "lu_solve", lu_back)
         for owner, name in (
-            (rsa2c.critics, "_traces_and_differences"),
-            (rsa2c.critics, "_sweep"),
-            (rsa2c.rollout, "_gae"),
-            (rsa2c.rollout, "_returns"),
+            (rsa2c.algorithm.critics, "_traces_and_differences"),
+            (rsa2c.algorithm.critics, "_sweep"),
+            (rsa2c.algorithm.rollout, "_gae"),
+            (rsa2c.algorithm.rollout, "_returns"),
         ):
             patch.setattr(owner, name, _loops(getattr(owner, name)))
         TALLY["operations"] = 0

@@ -23,15 +23,16 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rsa2c import RSA2C, snapshot
+from rsa2c import RSA2C
+from rsa2c.algorithm import snapshot
 from rsa2c.attribution import Explanation
-from rsa2c.baseline_runs import _stored_config
+from rsa2c.baselines.settings import BASELINES
 from rsa2c.config import Config, make_config
 from rsa2c.errors import RSA2CError
 from rsa2c.files import tensor_bytes
-from rsa2c.rl_zoo import BASELINES
-from rsa2c.store import Run
-from rsa2c.sweep import Grid
+from rsa2c.runs.baseline_training import _stored_config
+from rsa2c.runs.folder import Run
+from rsa2c.runs.sweep import Grid
 
 DATA = Path(__file__).parent / "data" / "run-v1"
 CORPUS = Path(__file__).parent / "corpus"

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import rsa2c
-from rsa2c.attacks import ATTACKS, BoxSearch, ascend, differenced, make_attack, policy_target, pulled
-from rsa2c.dictionary import Dictionary
 from rsa2c.errors import ConfigError
-from rsa2c.kernels import RBF, Laplace
-from rsa2c.perturbations import Region
-from rsa2c.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF, Laplace
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.robustness.attacks import ATTACKS, BoxSearch, ascend, differenced, make_attack, policy_target, pulled
+from rsa2c.robustness.regions import Region
 
 NORMS = ("l2", "linf")
 
@@ -80,7 +80,7 @@ def test_differences_are_the_gradient_of_a_smooth_score() -> None:
 @pytest.mark.parametrize(("name", "env"), [("sac", "Pendulum-v1"), ("ppo", "Pendulum-v1"), ("ppo", "Swimmer-v5")])
 def test_torch_gradients_of_stable_baselines_models_are_those_of_their_predictions(name: str, env: str) -> None:
     pytest.importorskip("stable_baselines3")
-    from rsa2c.baselines import make_baseline
+    from rsa2c.baselines.policy import make_baseline
 
     baseline, rng = make_baseline(name, env), np.random.default_rng(4)
     d = baseline.model.observation_space.shape[0]

@@ -15,7 +15,7 @@ from rsa2c.attribution import explain
 from rsa2c.attribution.cme import cme_values
 from rsa2c.attribution.models import Expansion
 from rsa2c.errors import ConfigError, DataError
-from rsa2c.kernels import RBF, kernel_from_name
+from rsa2c.kernel.kernels import RBF, kernel_from_name
 
 EMBEDDINGS = ("intercept", "marginal", "paper")
 

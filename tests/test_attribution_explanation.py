@@ -7,8 +7,8 @@ import pytest
 
 import rsa2c
 from rsa2c.attribution import Explanation, explain, prototypes
-from rsa2c.dictionary import Dictionary
 from rsa2c.errors import ConfigError, DataError, FileFormatError, NotFoundError
+from rsa2c.kernel.dictionary import Dictionary
 
 NAMES = ("angle", "speed", "force")
 

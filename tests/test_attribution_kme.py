@@ -14,7 +14,7 @@ from oracles import interactions_by_enumeration, interventional_game, product_ke
 from rsa2c.attribution import explain
 from rsa2c.attribution.kme import choose_nodes, exact_nodes, interaction_product, shapley_product
 from rsa2c.attribution.models import Expansion
-from rsa2c.kernels import kernel_from_name
+from rsa2c.kernel.kernels import kernel_from_name
 
 
 def problem(seed, d=None, outputs=None, name=None, states=2):

@@ -7,8 +7,8 @@ import pytest
 
 import rsa2c
 from rsa2c.attribution import KernelExplainer
-from rsa2c.dictionary import Dictionary
 from rsa2c.errors import ConfigError, DataError
+from rsa2c.kernel.dictionary import Dictionary
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.datasets import load_diabetes, load_iris  # noqa: E402

@@ -10,8 +10,8 @@ import pytest
 import rsa2c
 from rsa2c.attribution import explain, explain_policy
 from rsa2c.attribution.quality import deletion_insertion, infidelity, masked_returns, sensitivity_max
-from rsa2c.dictionary import Dictionary
 from rsa2c.errors import ConfigError, DataError
+from rsa2c.kernel.dictionary import Dictionary
 
 
 @pytest.fixture(scope="module")

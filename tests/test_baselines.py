@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 
 import rsa2c
-from rsa2c import baseline_runs, rl_zoo, training
-from rsa2c.baselines import BASELINES, Baseline, baseline_config, make_baseline, settings, train_baseline
+from rsa2c.baselines import settings as rl_zoo
+from rsa2c.baselines.policy import BASELINES, Baseline, baseline_config, make_baseline, settings, train_baseline
+from rsa2c.baselines.settings import BaselineConfig, Settings
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, EnvError, FileFormatError, MissingExtraError, NotFoundError, RunExistsError
 from rsa2c.evaluate import Policy
 from rsa2c.files import StorageError
-from rsa2c.rl_zoo import BaselineConfig, Settings
-from rsa2c.store import Run
-from rsa2c.training import TrainingInterrupted, is_finished, load_agent, load_policy, resume_run, train_run
+from rsa2c.runs import baseline_training as baseline_runs
+from rsa2c.runs import training
+from rsa2c.runs.folder import Run
+from rsa2c.runs.training import TrainingInterrupted, is_finished, load_agent, load_policy, resume_run, train_run
 
 sb3 = pytest.importorskip("stable_baselines3")
 

@@ -6,17 +6,25 @@ import numpy as np
 import pytest
 
 import rsa2c
-from rsa2c import theory
-from rsa2c.actor import ActionBounds, GaussianPolicy
-from rsa2c.attacks import output_attacks
+from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.attribution import explain
-from rsa2c.certify import Local, bounds, certified_radius, certify, mean_distance, tightest, total_variation
 from rsa2c.cli import main
-from rsa2c.dictionary import Dictionary
 from rsa2c.errors import ConfigError, DataError
-from rsa2c.kernels import RBF, Laplace
-from rsa2c.perturbations import Region
-from rsa2c.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF, Laplace
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.robustness import bounds as theory
+from rsa2c.robustness.attacks import output_attacks
+from rsa2c.robustness.certificates import (
+    Local,
+    bounds,
+    certified_radius,
+    certify,
+    mean_distance,
+    tightest,
+    total_variation,
+)
+from rsa2c.robustness.regions import Region
 
 NORMS = ("l2", "linf")
 KERNELS = (RBF, Laplace)

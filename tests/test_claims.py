@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from rsa2c import paper, statistics
-from rsa2c.reproduce import claims, tables
+from rsa2c import statistics
+from rsa2c.reproduce import claims, paper, tables
 from rsa2c.reproduce.claims import FAILS, HOLDS, OPEN
 from rsa2c.reproduce.records import Curve, Record
 from rsa2c.reproduce.tables import Selection

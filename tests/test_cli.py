@@ -12,7 +12,7 @@ from rsa2c import Explanation
 from rsa2c.cli import COMMANDS, main
 from rsa2c.cli.command import program
 from rsa2c.config import make_config
-from rsa2c.store import Run
+from rsa2c.runs.folder import Run
 
 TINY = [
     "--n-envs=4", "--horizon=50", "--warmup-episodes=2", "--capacity=24", "--initial-centres=12",

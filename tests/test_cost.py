@@ -11,20 +11,21 @@ import numpy as np
 import pytest
 
 import counting
-import rsa2c.attribution.guidance
-from rsa2c import RSA2C, cost
+import rsa2c.algorithm.guidance
+from rsa2c import RSA2C
 from rsa2c.attribution.games import scaled_quadrature
 from rsa2c.attribution.kme import shapley_product
 from rsa2c.attribution.simd import LANES
-from rsa2c.baselines import make_baseline
+from rsa2c.baselines.policy import make_baseline
+from rsa2c.baselines.settings import Settings, settings
 from rsa2c.cli import main
 from rsa2c.config import make_config
+from rsa2c.cost import flops as cost
+from rsa2c.cost.networks import iteration, ppo_iteration, sac_iteration
+from rsa2c.cost.profile import profile, recorded
 from rsa2c.errors import ConfigError
-from rsa2c.kernels import kernel_from_name
-from rsa2c.network_cost import iteration, ppo_iteration, sac_iteration
-from rsa2c.profiling import profile, recorded
-from rsa2c.rl_zoo import Settings, settings
-from rsa2c.training import train_run
+from rsa2c.kernel.kernels import kernel_from_name
+from rsa2c.runs.training import train_run
 
 TINY = {
     "n_envs": 4, "horizon": 50, "warmup_episodes": 2, "capacity": 40, "initial_centres": 24, "attribution_every": 1,
@@ -143,7 +144,7 @@ def counted_epoch(agent, monkeypatch):
     counts: dict[str, int] = {}
     agent.policy = replace(agent.policy, mean=counting_function(agent.policy.mean))
     agent._value = counting_function(agent._value)
-    exact = rsa2c.attribution.guidance.shapley_product
+    exact = rsa2c.algorithm.guidance.shapley_product
     step = agent.env.step
 
     with counting.counted(monkeypatch) as tally, monkeypatch.context() as patch:
@@ -160,7 +161,7 @@ def counted_epoch(agent, monkeypatch):
             counted_shapley(*plain, kernel, nodes)
             return exact(*plain, kernel, nodes).view(counting.Counted)
 
-        patch.setattr(rsa2c.attribution.guidance, "shapley_product", shapley)
+        patch.setattr(rsa2c.algorithm.guidance, "shapley_product", shapley)
         patch.setattr(agent, "_phase", phase)
         patch.setattr(agent.env, "step", lambda action: step(np.asarray(action)))
         with recorded(agent) as shape:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from rsa2c.actor import kl_step_size, mean_kl, step_direction
-from rsa2c.critics import fit_advantage, lstd, mc_sweeps, td_sweeps
-from rsa2c.dictionary import Dictionary
+from rsa2c.algorithm.actor import kl_step_size, mean_kl, step_direction
+from rsa2c.algorithm.critics import fit_advantage, lstd, mc_sweeps, td_sweeps
+from rsa2c.algorithm.rollout import Batch, advantages, discounted_returns
 from rsa2c.errors import DataError
-from rsa2c.kernels import RBF
-from rsa2c.rollout import Batch, advantages, discounted_returns
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF
 
 
 def random_batch(seed=0, segments=6, d=3, m=2):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import rsa2c
-from rsa2c import diagnostics
-from rsa2c.dictionary import Dictionary
+from rsa2c.algorithm import diagnostics
 from rsa2c.envs import lqr
-from rsa2c.kernels import RBF
-from rsa2c.rkhs import Normaliser, RKHSFunction
-from rsa2c.training import train_run
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.runs.training import train_run
 
 RECORDED = {"zeta_a", "lambda_F", "epsilon_PV", "epsilon_PA", "delta_K_h"}
 

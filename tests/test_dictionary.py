@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsa2c.dictionary import Dictionary, cheapest_removals, removed
 from rsa2c.errors import DataError
-from rsa2c.kernels import RBF
+from rsa2c.kernel.dictionary import Dictionary, cheapest_removals, removed
+from rsa2c.kernel.kernels import RBF
 
 
 def states(n=200, d=3, seed=0):

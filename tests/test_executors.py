@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rsa2c.errors import ConfigError, described
-from rsa2c.executors import run_all
+from rsa2c.runs.executors import run_all
 
 
 def square_or_fail(argument):

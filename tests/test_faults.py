@@ -13,13 +13,13 @@ import gymnasium as gym
 import pytest
 
 from faults import CALLS, SMALL, Disk
-from rsa2c import training
 from rsa2c.agent import RSA2C
 from rsa2c.cli import main
 from rsa2c.errors import EnvError
 from rsa2c.files import StorageError
-from rsa2c.store import Run
-from rsa2c.training import load_agent, resume_run, train_run
+from rsa2c.runs import training
+from rsa2c.runs.folder import Run
+from rsa2c.runs.training import load_agent, resume_run, train_run
 from test_training import same_files
 
 EPOCHS, STEPS = 2, SMALL["n_envs"] * SMALL["horizon"]

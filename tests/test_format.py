@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import yaml
 
-from rsa2c import RSA2C, files, store
+from rsa2c import RSA2C, files
 from rsa2c.attribution import Explanation
 from rsa2c.errors import FileFormatError
 from rsa2c.files import read_tensors
-from rsa2c.store import Run
-from rsa2c.training import load_agent, resume_run
+from rsa2c.runs import folder as store
+from rsa2c.runs.folder import Run
+from rsa2c.runs.training import load_agent, resume_run
 from strangers import DATA
 
 STATES = np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 4.0]])

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from rsa2c.attribution.guidance import Importances, measure, ratio_weights, shadow_critic
+from rsa2c.algorithm.guidance import Importances, measure, ratio_weights, shadow_critic
 from rsa2c.attribution.kme import shapley_product
 from rsa2c.attribution.sampled import permutation_values
 from rsa2c.config import Config
-from rsa2c.kernels import RBF
+from rsa2c.kernel.kernels import RBF
 
 
 def useful_and_useless(n=3000, d=8, seed=0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rsa2c.errors import ConfigError, DataError
-from rsa2c.kernels import RBF, Laplace, kernel_from_name
+from rsa2c.kernel.kernels import RBF, Laplace, kernel_from_name
 
 KERNELS = [RBF, Laplace]
 

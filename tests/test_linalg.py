@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rsa2c.errors import DataError
-from rsa2c.kernels import RBF
-from rsa2c.linalg import second_moment, solve_positive
+from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.linalg import second_moment, solve_positive
 
 
 def test_single_precision_products_stay_positive_definite():

@@ -16,13 +16,14 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 import misbehaving
 from misbehaving import Bad
-from rsa2c import evaluate, rl_zoo
+from rsa2c import evaluate
+from rsa2c.algorithm.rollout import collect, start_states
+from rsa2c.baselines import settings as rl_zoo
 from rsa2c.envs.watchdog import watching
 from rsa2c.errors import EnvError
-from rsa2c.rollout import collect, start_states
-from rsa2c.store import Run
-from rsa2c.sweep import Grid, run_sweep
-from rsa2c.training import load_agent, resume_run, train_run
+from rsa2c.runs.folder import Run
+from rsa2c.runs.sweep import Grid, run_sweep
+from rsa2c.runs.training import load_agent, resume_run, train_run
 from test_faults import GUIDED, STEPS
 
 TIMEOUT = 0.3

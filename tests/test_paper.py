@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rsa2c import paper
-from rsa2c.baselines import BASELINES
+from rsa2c.baselines.policy import BASELINES
 from rsa2c.config import ALGORITHMS, make_config
 from rsa2c.envs.names import _FEATURES
 from rsa2c.errors import NotFoundError
+from rsa2c.reproduce import paper
 
 ENVIRONMENTS = {"Pendulum-v1", "BipedalWalker-v3", "Ant-v5", "rsa2c/LQR-v0"}
 METHODS = {*ALGORITHMS, *BASELINES}

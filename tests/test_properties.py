@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsa2c import RSA2C
-from rsa2c.actor import kl_step_size, mean_kl
+from rsa2c.algorithm.actor import kl_step_size, mean_kl
+from rsa2c.algorithm.critics import fit_advantage, lstd
+from rsa2c.algorithm.guidance import Importances, measure, shadow_critic
+from rsa2c.algorithm.rollout import advantages
 from rsa2c.attribution import explain
-from rsa2c.attribution.guidance import Importances, measure, shadow_critic
 from rsa2c.config import Config
-from rsa2c.critics import fit_advantage, lstd
-from rsa2c.dictionary import JITTER, Dictionary, cheapest_removals
 from rsa2c.errors import RSA2CError
-from rsa2c.kernels import RBF, kernel_from_name
-from rsa2c.linalg import second_moment
-from rsa2c.rkhs import Normaliser, RKHSFunction
-from rsa2c.rollout import advantages
+from rsa2c.kernel.dictionary import JITTER, Dictionary, cheapest_removals
+from rsa2c.kernel.kernels import RBF, kernel_from_name
+from rsa2c.kernel.linalg import second_moment
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 from test_critics import random_batch
 
 CLIP = 10.0

@@ -28,8 +28,8 @@ from rsa2c.report.page import FOLDER, bundled
 from rsa2c.report.result import rerun_command
 from rsa2c.report.scene import scene
 from rsa2c.report.units import units
-from rsa2c.store import Run
-from rsa2c.training import load_agent, train_run
+from rsa2c.runs.folder import Run
+from rsa2c.runs.training import load_agent, train_run
 
 TINY = {
     "n_envs": 4, "horizon": 50, "warmup_episodes": 2, "capacity": 24, "initial_centres": 12, "attribution_centres": 20,
@@ -331,7 +331,7 @@ class TestMissing:
         run = trained(tmp_path)
         agent = load_agent(run)
         agent.feature_names = (evil, "sin & <b>", "x")
-        from rsa2c import snapshot
+        from rsa2c.algorithm import snapshot
 
         snapshot.save(agent, run.state_path, checkpoint=True)
         run.write_config({**run.read_config(), "algorithm": evil, "preset": evil})

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rsa2c.report import write_comparison, write_report
-from rsa2c.training import train_run
+from rsa2c.runs.training import train_run
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from rsa2c import paper, statistics
+from rsa2c import statistics
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
 from rsa2c.files import StorageError
-from rsa2c.reproduce import build, claims, figures, grids, read_records, tables
+from rsa2c.reproduce import build, claims, figures, grids, paper, read_records, tables
 from rsa2c.reproduce.records import Curve, Record, write_records
 from rsa2c.reproduce.tables import Selection
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from rsa2c.dictionary import Dictionary
 from rsa2c.errors import DataError
-from rsa2c.kernels import RBF, Laplace
-from rsa2c.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF, Laplace
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 
 
 def function(cls=RBF, q=20, d=3, m=2, seed=0):

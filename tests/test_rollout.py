@@ -6,10 +6,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from probes import Broken, Counter, counters
+from rsa2c.algorithm.rollout import Batch, advantages, collect, discounted_returns
 from rsa2c.envs import make_env
 from rsa2c.envs.wrappers import AppendedNoise, VectorDisturbed
 from rsa2c.errors import ConfigError, DataError, EnvError
-from rsa2c.rollout import Batch, advantages, collect, discounted_returns
 
 MODES = list(AutoresetMode)
 

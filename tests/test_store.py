@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rsa2c import files
 from rsa2c.config import Config
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, RunExistsError
-from rsa2c.store import Run, StorageError, find_runs, make_run_id, read_tensors, write_tensors
+from rsa2c.runs.folder import Run, StorageError, find_runs, make_run_id, read_tensors, write_tensors
 
 TENSORS = {
     "b": np.arange(6.0).reshape(2, 3),
@@ -68,7 +68,7 @@ def test_equal_content_gives_equal_bytes_in_every_process(tmp_path, model):
     script = (
         "import sys, numpy as np; sys.path.insert(0, 'tests')\n"
         "from test_store import TENSORS, METADATA\n"
-        "from rsa2c.store import write_tensors\n"
+        "from rsa2c.runs.folder import write_tensors\n"
         "backwards = lambda d: dict(reversed(d.items()))\n"
         "write_tensors(sys.argv[1], backwards(TENSORS), backwards(METADATA))"
     )
@@ -284,7 +284,7 @@ def test_damaged_config_yaml(run, text):
 
 def test_a_second_process_is_refused(run):
     script = (
-        "import sys; from rsa2c.store import Run\n"
+        "import sys; from rsa2c.runs.folder import Run\n"
         "with Run(sys.argv[1]).locked(): print('locked', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", script, str(run.path)]

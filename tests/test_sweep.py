@@ -16,9 +16,9 @@ import yaml
 from rsa2c.cli import main
 from rsa2c.config import ALGORITHMS, Config, make_config
 from rsa2c.errors import ConfigError, NotFoundError
-from rsa2c.store import Run, StorageError
-from rsa2c.sweep import Grid, Progress, check_same, is_done, run_job, run_sweep, summary
-from rsa2c.training import train_run
+from rsa2c.runs.folder import Run, StorageError
+from rsa2c.runs.sweep import Grid, Progress, check_same, is_done, run_job, run_sweep, summary
+from rsa2c.runs.training import train_run
 
 SMALL = {
     "environments": ["Pendulum-v1"],

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import rsa2c
-from rsa2c import training
 from rsa2c.agent import RSA2C
 from rsa2c.errors import ConfigError, EnvError, FileFormatError, NotFoundError
 from rsa2c.progress import clock, sparkline
-from rsa2c.running import terminations_interrupt
-from rsa2c.store import Run
-from rsa2c.training import TrainingInterrupted, load_agent, resume_run, train_run
+from rsa2c.runs import training
+from rsa2c.runs.evaluation import terminations_interrupt
+from rsa2c.runs.folder import Run
+from rsa2c.runs.training import TrainingInterrupted, load_agent, resume_run, train_run
 
 EPOCH = 4 * 50
 TINY = {
@@ -254,7 +254,7 @@ def test_tensorboard_events_have_sb3_names(tmp_path):
 def test_tracking_needs_no_torch(tmp_path):
     pytest.importorskip("tensorboard")
     script = (
-        "import sys; from rsa2c.track import Tracker\n"
+        "import sys; from rsa2c.runs.track import Tracker\n"
         "with Tracker(sys.argv[1]) as tracker: tracker.scalars(1, {'a/b': 1.0})\n"
         "assert not {'torch', 'tensorflow'} & set(sys.modules)"
     )

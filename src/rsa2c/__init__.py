@@ -6,8 +6,8 @@ from rsa2c.attribution.surrogate import explain_policy
 from rsa2c.config import ALGORITHMS, Config, make_config
 from rsa2c.envs import Distractors, ObservationNoise, make_env
 from rsa2c.evaluate import EvaluationResult, Policy, evaluate
-from rsa2c.kernels import RBF, Laplace
-from rsa2c.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.kernels import RBF, Laplace
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 
 __version__ = "0.1.0"
 

@@ -11,18 +11,18 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
-from rsa2c import snapshot
+from rsa2c.algorithm import snapshot
+from rsa2c.algorithm.learner import Learner
 from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
 from rsa2c.attribution.explaining import Groups
 from rsa2c.callbacks import Callback, Logger, hooks
-from rsa2c.certify import Certificate, certified_radius, certify
 from rsa2c.config import algorithm_name
 from rsa2c.envs import EnvLike
 from rsa2c.errors import ConfigError
-from rsa2c.learner import Learner
-from rsa2c.perturbations import Norm, Region, Units, unit_scale
+from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.progress import progress
-from rsa2c.rkhs import RKHSFunction
+from rsa2c.robustness.certificates import Certificate, certified_radius, certify
+from rsa2c.robustness.regions import Norm, Region, Units, unit_scale
 
 
 class RSA2C(Learner):

@@ -16,10 +16,10 @@ from rsa2c.envs.names import env_id, episode_limit
 from rsa2c.envs.single import Factory, make_single
 from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, DataError, EnvError
-from rsa2c.perturbations import Units, unit_scale
+from rsa2c.robustness.regions import Units, unit_scale
 
 if TYPE_CHECKING:
-    from rsa2c.attacks import Attack
+    from rsa2c.robustness.attacks import Attack
 
 _SIDE_BY_SIDE = 64  # episodes that run together
 _PATIENCE = 100_000  # steps of an episode that nothing ever stops
@@ -87,7 +87,7 @@ def evaluate(
     how many others run beside it (for deterministic policies: with `deterministic=False` the policy's own
     generator draws for all at once). They go in lock step, with one call of `predict` for all. Observation
     noise is in raw units, or with `units="normalised"` in those of the agent's normaliser. `max_steps`
-    stops longer episodes. `attack` (`rsa2c.attacks.make_attack`) perturbs what the policy sees, after the
+    stops longer episodes. `attack` (`rsa2c.robustness.attacks.make_attack`) perturbs what the policy sees, after the
     noise. A step of an episode may take `step_timeout` seconds.
     """
     if not isinstance(policy, Policy):

@@ -19,7 +19,7 @@ from rsa2c.attribution.progress import Progress, silent
 from rsa2c.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from rsa2c.kernels import ProductKernel
+    from rsa2c.kernel.kernels import ProductKernel
 
 Array = NDArray[np.float64]
 ENUMERATE = 10

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 if TYPE_CHECKING:
-    from rsa2c.kernels import ProductKernel
+    from rsa2c.kernel.kernels import ProductKernel
 
 Array = NDArray[np.float64]
 EMBEDDINGS = ("intercept", "marginal", "paper")

@@ -23,7 +23,7 @@ from rsa2c.attribution.progress import reporter
 from rsa2c.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rsa2c.kernels import ProductKernel
+    from rsa2c.kernel.kernels import ProductKernel
 
 Array = NDArray[np.float64]
 METHODS = ("kme", "cme")

@@ -21,7 +21,7 @@ from rsa2c.attribution.progress import Progress, silent
 from rsa2c.attribution.simd import LANES
 
 if TYPE_CHECKING:
-    from rsa2c.kernels import ProductKernel
+    from rsa2c.kernel.kernels import ProductKernel
 
 Array = NDArray[np.float64]
 Players = Sequence[NDArray[np.intp]]

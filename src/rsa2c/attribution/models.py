@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.errors import ConfigError, DataError
-from rsa2c.kernels import RBF, Laplace, ProductKernel, kernel_from_name
+from rsa2c.kernel.kernels import RBF, Laplace, ProductKernel, kernel_from_name
 
 Array = NDArray[np.float64]
 Transform = Callable[[Array], Array]

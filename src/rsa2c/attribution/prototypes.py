@@ -13,7 +13,7 @@ from rsa2c.attribution.inputs import checked
 from rsa2c.errors import DataError
 
 if TYPE_CHECKING:
-    from rsa2c.rkhs import RKHSFunction
+    from rsa2c.kernel.rkhs import RKHSFunction
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from rsa2c.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from rsa2c.attribution.explanation import Explanation
-    from rsa2c.rkhs import RKHSFunction
+    from rsa2c.kernel.rkhs import RKHSFunction
 
 Array = NDArray[np.float64]
 CHUNK = 2**16

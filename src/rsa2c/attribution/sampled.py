@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.kernels import ProductKernel
+from rsa2c.kernel.kernels import ProductKernel
 
 
 def permutation_values(

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.explanation import Explanation
-from rsa2c.dictionary import Dictionary
 from rsa2c.envs import action_names, feature_names, make_single
 from rsa2c.errors import ConfigError, DataError
-from rsa2c.kernels import RBF
-from rsa2c.linalg import solve_positive
-from rsa2c.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.linalg import solve_positive
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 
 Array = NDArray[np.float64]
 WIDTHS = (0.25, 0.5, 1.0, 2.0)

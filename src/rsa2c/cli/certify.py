@@ -12,7 +12,7 @@ from rsa2c.errors import ConfigError
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
-    from rsa2c.certify import Certificate
+    from rsa2c.robustness.certificates import Certificate
 
 SHOWN_ACTIONS = 8
 
@@ -43,10 +43,10 @@ def certify(arguments: list[str]) -> None:
     options = parse(CertifyOptions, arguments, certify)
     import numpy as np
 
-    from rsa2c.perturbations import Region, unit_scale
-    from rsa2c.store import Run
-    from rsa2c.theory import paper_quantities
-    from rsa2c.training import load_agent
+    from rsa2c.robustness.bounds import paper_quantities
+    from rsa2c.robustness.regions import Region, unit_scale
+    from rsa2c.runs.folder import Run
+    from rsa2c.runs.training import load_agent
 
     if options.amount is not None and not options.amount > 0:
         raise ConfigError(f"amount must be positive, got {options.amount}.")

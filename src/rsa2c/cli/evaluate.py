@@ -42,10 +42,10 @@ def evaluate(arguments: list[str]) -> None:
     options = parse(EvaluateOptions, arguments, evaluate)
     if (options.attack is None) != (options.epsilon is None):
         raise ConfigError("--attack and --epsilon go together: give both, or neither.")
-    from rsa2c.attacks import make_attack
-    from rsa2c.running import evaluate_policy
-    from rsa2c.store import Run
-    from rsa2c.training import load_policy
+    from rsa2c.robustness.attacks import make_attack
+    from rsa2c.runs.evaluation import evaluate_policy
+    from rsa2c.runs.folder import Run
+    from rsa2c.runs.training import load_policy
 
     run = Run.open(options.run)
     agent = load_policy(run)

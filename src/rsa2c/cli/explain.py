@@ -39,8 +39,8 @@ def explain(arguments: list[str]) -> None:
     """
     options = parse(ExplainOptions, arguments, explain)
     from rsa2c.errors import MissingExtraError
-    from rsa2c.store import Run
-    from rsa2c.training import load_agent
+    from rsa2c.runs.folder import Run
+    from rsa2c.runs.training import load_agent
 
     run = Run.open(options.run)
     agent = load_agent(run)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from rsa2c.baselines.settings import BASELINES
 from rsa2c.cli.command import command, parse
 from rsa2c.config import ALGORITHMS, preset_names
 from rsa2c.errors import RSA2CError
-from rsa2c.rl_zoo import BASELINES
 
 if TYPE_CHECKING:
-    from rsa2c.store import Run
+    from rsa2c.runs.folder import Run
 
 EXTRAS = {
     "envs": ("mujoco", "Box2D", "pygame"),
@@ -29,7 +29,7 @@ EXTRAS = {
 def list_(arguments: list[str]) -> None:
     """Environments with presets, algorithms, installed extras, and the runs under ./runs."""
     parse(_NoOptions, arguments, list_)
-    from rsa2c.store import find_runs
+    from rsa2c.runs.folder import find_runs
 
     print("environments with presets (any other Gymnasium id trains with settings found by itself)")
     for env_id in _preset_environments():

@@ -30,9 +30,9 @@ def profile(arguments: list[str]) -> None:
     (rsa2c.cost), without what the environment computes, and attributions only in the epochs in which they are due.
     """
     options = parse(ProfileOptions, arguments, profile)
-    from rsa2c.profiling import profile as measure
-    from rsa2c.store import Run
-    from rsa2c.training import load_agent
+    from rsa2c.cost.profile import profile as measure
+    from rsa2c.runs.folder import Run
+    from rsa2c.runs.training import load_agent
 
     run = Run.open(options.run)
     agent = load_agent(run)

@@ -27,7 +27,7 @@ def report(arguments: list[str]) -> None:
     """Write a run's report, or a sweep's comparison, as one HTML file that runs the policy in the browser."""
     options = parse(ReportOptions, arguments, report)
     from rsa2c.report import write_comparison, write_report
-    from rsa2c.store import find_runs
+    from rsa2c.runs.folder import find_runs
 
     for folder in (Path(options.run), Path("runs") / options.run):
         if folder.is_dir() and not (folder / "config.yaml").exists() and find_runs(folder):

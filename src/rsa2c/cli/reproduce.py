@@ -15,9 +15,9 @@ from rsa2c.cli.sweep import display, failures
 from rsa2c.errors import RSA2CError, require
 
 if TYPE_CHECKING:
-    from rsa2c.executors import Executor
     from rsa2c.reproduce import Preset
-    from rsa2c.sweep import Progress
+    from rsa2c.runs.executors import Executor
+    from rsa2c.runs.sweep import Progress
 
 
 @dataclass
@@ -58,8 +58,8 @@ def reproduce(arguments: list[str]) -> None:
     """
     options = parse(ReproduceOptions, arguments, reproduce)
     from rsa2c import reproduce as study
-    from rsa2c.running import terminations_interrupt
-    from rsa2c.sweep import is_done, run_sweep
+    from rsa2c.runs.evaluation import terminations_interrupt
+    from rsa2c.runs.sweep import is_done, run_sweep
 
     found = study.grids(options.target, options.seeds, cast("Preset", options.preset), options.quick, options.grids)
     name = options.target + ("-quick" if options.quick else "")

@@ -16,8 +16,8 @@ from rsa2c.cli.command import Flag, choice, command, parse
 from rsa2c.errors import EnvError, RSA2CError
 
 if TYPE_CHECKING:
-    from rsa2c.executors import Executor
-    from rsa2c.sweep import Job, Progress
+    from rsa2c.runs.executors import Executor
+    from rsa2c.runs.sweep import Job, Progress
 
 
 @dataclass
@@ -48,8 +48,8 @@ def sweep(arguments: list[str]) -> None:
     """
     options = parse(SweepOptions, arguments, sweep)
     from rsa2c.envs.single import known_spec
-    from rsa2c.running import terminations_interrupt
-    from rsa2c.sweep import Grid, is_done, run_sweep
+    from rsa2c.runs.evaluation import terminations_interrupt
+    from rsa2c.runs.sweep import Grid, is_done, run_sweep
 
     jobs = Grid.read(options.file).jobs()
     out = Path(options.out) if options.out else Path("runs") / Path(options.file).stem
@@ -70,7 +70,7 @@ def sweep(arguments: list[str]) -> None:
 
 def finish(progress: Progress) -> None:
     """Print what a sweep came to; runs that failed are an error that lists them."""
-    from rsa2c.sweep import REMARK
+    from rsa2c.runs.sweep import REMARK
 
     if progress.rows:
         print(table(progress))
@@ -82,7 +82,7 @@ def finish(progress: Progress) -> None:
 
 def failures(progress: Progress) -> None:
     """An error that lists the runs that failed, if any did."""
-    from rsa2c.sweep import SweepError
+    from rsa2c.runs.sweep import SweepError
 
     if progress.errors:
         failed = "\n".join(f"  {progress.jobs[i].run_id}\n    {error}" for i, error in sorted(progress.errors.items()))
@@ -97,8 +97,8 @@ def table(progress: Progress) -> str:
     """Mean, standard deviation over seeds and interquartile mean of each group of runs, at the least noise."""
     import numpy as np
 
+    from rsa2c.runs.folder import without_seed
     from rsa2c.statistics import iqm
-    from rsa2c.store import without_seed
 
     groups: dict[str, list[float]] = {}
     for index, row in sorted(progress.rows.items()):
@@ -155,7 +155,7 @@ def _panel(progress: Progress) -> Any:
     from rich.table import Table
 
     from rsa2c.progress import clock
-    from rsa2c.store import Run
+    from rsa2c.runs.folder import Run
 
     done = len(progress.rows) + len(progress.errors)
     grid = Table.grid(padding=(0, 2))
@@ -175,6 +175,6 @@ def _panel(progress: Progress) -> Any:
 
 def _mean(job: Job, row: dict[str, Any]) -> float:
     """The mean return at the least noise that the job asks for."""
-    from rsa2c.store import word
+    from rsa2c.runs.folder import word
 
     return float(row[f"mean_{word(min(job.final_noise))}"])

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from rsa2c.baselines.settings import BASELINES, PRESET, BaselineFields, check_algorithm
 from rsa2c.cli.command import Flag, choice, command, parse, program
 from rsa2c.config import ALGORITHMS, Config, make_config
 from rsa2c.errors import described
-from rsa2c.rl_zoo import BASELINES, PRESET, BaselineFields, check_algorithm
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rsa2c.store import Run
+    from rsa2c.runs.folder import Run
 
 
 @dataclass
@@ -82,7 +82,7 @@ def train(arguments: list[str]) -> None:
 
 
 def _train(options: CommonOptions, told: dict[str, Any]) -> None:
-    from rsa2c.training import train_run
+    from rsa2c.runs.training import train_run
 
     run = train_run(
         options.env,
@@ -121,8 +121,8 @@ def resume(arguments: list[str]) -> None:
     """
     options = parse(ResumeOptions, arguments, resume)
     _announce(options.quiet)
-    from rsa2c.store import Run
-    from rsa2c.training import is_finished, is_judged, resume_run
+    from rsa2c.runs.folder import Run
+    from rsa2c.runs.training import is_finished, is_judged, resume_run
 
     run = Run.open(options.run)
     # A run that was stopped in its last evaluation has nothing left to train
@@ -139,7 +139,7 @@ def _announce(quiet: bool) -> None:
 def _finish(run: Run, options: CommonOptions | ResumeOptions) -> None:
     """Judge the run, write its report, say what it came to; a report that fails costs nothing but itself."""
     from rsa2c.report import write_report
-    from rsa2c.training import FINAL_EPISODES, judge
+    from rsa2c.runs.training import FINAL_EPISODES, judge
 
     if not options.quiet:
         print(f"evaluating over {FINAL_EPISODES} episodes", file=sys.stderr)
@@ -156,7 +156,7 @@ def _finish(run: Run, options: CommonOptions | ResumeOptions) -> None:
 def _print_summary(run: Run, report: Path | None) -> None:
     """What a training run came to, and where its files are."""
     from rsa2c.agent import RSA2C
-    from rsa2c.training import load_policy
+    from rsa2c.runs.training import load_policy
 
     agent, judged = load_policy(run), run.read_returns()
     returns = judged["returns"][judged["noise_variance"] == 0.0][0]

@@ -15,7 +15,7 @@ from rsa2c.files import PathLike, write_atomically
 from rsa2c.report.comparison import comparison_document
 from rsa2c.report.gather import run_document
 from rsa2c.report.page import render
-from rsa2c.store import Run, find_runs
+from rsa2c.runs.folder import Run, find_runs
 
 __all__ = ["write_comparison", "write_report"]
 

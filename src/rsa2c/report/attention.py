@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from rsa2c.attribution import Explanation
     from rsa2c.report.embedded import Embedded
-    from rsa2c.store import Run
+    from rsa2c.runs.folder import Run
 
 STATES = 200
 TRAINING_COLUMNS = 120

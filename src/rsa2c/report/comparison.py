@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rsa2c import statistics
 from rsa2c.errors import NotFoundError, RSA2CError
 from rsa2c.files import near
-from rsa2c.store import Run, without_seed
+from rsa2c.runs.folder import Run, without_seed
 
 INTERVAL_REPETITIONS = 500
 

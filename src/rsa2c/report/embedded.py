@@ -12,7 +12,7 @@ from rsa2c.attribution.kme import choose_nodes, exact_nodes
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
     from rsa2c.attribution import Explanation
-    from rsa2c.rkhs import RKHSFunction
+    from rsa2c.kernel.rkhs import RKHSFunction
 
 TOLERANCE = 1e-9
 LIVE_WORK = 24_000_000

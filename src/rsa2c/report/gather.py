@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rsa2c.baselines import BASELINES
+from rsa2c.baselines.policy import BASELINES
 from rsa2c.config import preset_names
-from rsa2c.cost import mean_flops
+from rsa2c.cost.flops import mean_flops
 from rsa2c.errors import RSA2CError
 from rsa2c.report import attention, certificates, episodes, result, trust
 from rsa2c.report.embedded import Embedded
 from rsa2c.report.scene import scene
 from rsa2c.report.units import units
-from rsa2c.training import load_agent, trained_steps
+from rsa2c.runs.training import load_agent, trained_steps
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
-    from rsa2c.store import Run
+    from rsa2c.runs.folder import Run
 
 Value = TypeVar("Value")
 UNGUIDED = ("none", "uniform")

@@ -10,11 +10,11 @@ import numpy as np
 from rsa2c.config import Config, make_config
 from rsa2c.evaluate import EvaluationResult
 from rsa2c.report.episodes import noise_episodes
-from rsa2c.running import evaluate_policy
+from rsa2c.runs.evaluation import evaluate_policy
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
-    from rsa2c.store import Run
+    from rsa2c.runs.folder import Run
 
 NOISE_VARIANCES = (0.001, 0.01, 0.05)
 PHASE_PREFIX = "seconds_"

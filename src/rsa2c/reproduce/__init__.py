@@ -19,8 +19,8 @@ from rsa2c.files import PathLike, holding, write_atomically
 from rsa2c.reproduce import claims, figures, sizes, tables
 from rsa2c.reproduce.records import Record, read_records, record, write_records
 from rsa2c.reproduce.tables import Selection, Table
-from rsa2c.store import Run
-from rsa2c.sweep import Grid, Job, is_whole
+from rsa2c.runs.folder import Run
+from rsa2c.runs.sweep import Grid, Job, is_whole
 
 Preset = Literal["default", "paper", "both"]
 QUICK = {"seeds": 2, "steps": 20_000, "baseline steps": 2_000, "episodes": 5}

@@ -22,12 +22,13 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rsa2c import paper, statistics
+from rsa2c import statistics
+from rsa2c.baselines.settings import BASELINES, PRESET
 from rsa2c.config import make_config
-from rsa2c.paper import Claim
+from rsa2c.reproduce import paper
+from rsa2c.reproduce.paper import Claim
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.tables import NOTHING, UNSTABLE, Selection, Table, number, thresholds
-from rsa2c.rl_zoo import BASELINES, PRESET
 from rsa2c.statistics import Estimate
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said"

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c import paper, plots, statistics, training
+from rsa2c import plots, statistics
+from rsa2c.baselines.settings import PRESET
+from rsa2c.reproduce import paper
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.tables import Selection
-from rsa2c.rl_zoo import PRESET
-from rsa2c.store import Run
+from rsa2c.runs import training
+from rsa2c.runs.folder import Run
 
 EXPLAINED = 200
 """States of the beeswarms."""

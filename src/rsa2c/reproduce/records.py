@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c import cost, network_cost, statistics
+from rsa2c import statistics
 from rsa2c.agent import RSA2C
-from rsa2c.baselines import Baseline
+from rsa2c.baselines.policy import Baseline
+from rsa2c.cost import flops as cost
+from rsa2c.cost import networks as network_cost
 from rsa2c.envs import lqr
 from rsa2c.errors import FileFormatError, NotFoundError
 from rsa2c.files import PathLike, write_atomically
-from rsa2c.store import Run, word
-from rsa2c.sweep import Job, summary
+from rsa2c.runs.folder import Run, word
+from rsa2c.runs.sweep import Job, summary
 
 STAGE = 0.1
 """Share of a run's attributions that counts as its early stage, and as its late one."""
@@ -73,7 +75,7 @@ class Record:
     """States in the larger dictionary; 0 for baselines."""
     weight_ratio: float
     gflop: float
-    """Billions of operations an epoch, counted by `rsa2c.cost` at the last dictionary, or by `network_cost`."""
+    """Billions of operations an epoch, counted by `rsa2c.cost.flops` at the last dictionary, or by `network_cost`."""
     gap: float
     """Excess over the optimal cost at the end, on 1,000 starts; NaN where the optimum is not known or what was trained
     for was another, under noise."""
@@ -101,7 +103,7 @@ class Record:
 
 def record(grid: str, job: Job, run: Run) -> Record:
     """The record of a finished run folder."""
-    from rsa2c.training import load_policy
+    from rsa2c.runs.training import load_policy
 
     row, metrics, evaluations = summary(run), run.read_metrics(), run.read_evaluations()
     policy = load_policy(run)

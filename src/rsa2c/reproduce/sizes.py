@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rsa2c.agent import RSA2C
+from rsa2c.cost.profile import Profile, profile
 from rsa2c.files import PathLike
-from rsa2c.profiling import Profile, profile
 from rsa2c.reproduce.tables import Table, number, slug
 
 SIZES = {

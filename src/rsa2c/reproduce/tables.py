@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rsa2c import paper, statistics
+from rsa2c import statistics
+from rsa2c.baselines.settings import ALIKE, BASELINES, PRESET
+from rsa2c.reproduce import paper
 from rsa2c.reproduce.records import Record
-from rsa2c.rl_zoo import ALIKE, BASELINES, PRESET
-from rsa2c.sweep import REMARK
+from rsa2c.runs.sweep import REMARK
 
 PRESETS = ("paper", "default")
 BEYOND = {"Ant-v5": (3000.0,)}

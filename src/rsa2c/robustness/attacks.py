@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.errors import ConfigError, did_you_mean, require
-from rsa2c.kernels import RBF
-from rsa2c.perturbations import Array, Norm, Region, Units, unit_scale
-from rsa2c.rkhs import RKHSFunction
+from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.robustness.regions import Array, Norm, Region, Units, unit_scale
 
 STEPS = 10
 """Steps of a gradient attack."""

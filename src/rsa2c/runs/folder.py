@@ -48,7 +48,7 @@ from rsa2c.files import (
 )
 
 if TYPE_CHECKING:
-    from rsa2c.rl_zoo import BaselineConfig
+    from rsa2c.baselines.settings import BaselineConfig
 
 __all__ = ["Run", "StorageError", "find_runs", "make_run_id", "provenance", "read_tensors", "write_tensors"]
 
@@ -332,7 +332,7 @@ def cpu() -> str:
 
 
 def _commit() -> str | None:
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(package), *arguments]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rsa2c.attacks import output_attacks
 from rsa2c.attribution import explain
-from rsa2c.certify import Local, Reach, bounds, mean_distance, tightest, total_variation
-from rsa2c.dictionary import Dictionary
-from rsa2c.kernels import ProductKernel
-from rsa2c.perturbations import Array, Region
-from rsa2c.rkhs import RKHSFunction
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import ProductKernel
+from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.robustness.attacks import output_attacks
+from rsa2c.robustness.certificates import Local, Reach, bounds, mean_distance, tightest, total_variation
+from rsa2c.robustness.regions import Array, Region
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C

@@ -9,11 +9,11 @@ from types import FrameType
 from typing import Any
 
 from rsa2c.agent import RSA2C
-from rsa2c.baselines import Baseline
+from rsa2c.baselines.policy import Baseline
 from rsa2c.envs import lqr
 from rsa2c.evaluate import EvaluationResult, evaluate
 from rsa2c.signals import handlers
-from rsa2c.store import Run
+from rsa2c.runs.folder import Run
 
 EVALUATION_SEED = 10_000
 """First seed of the evaluations' episodes: far from the seeds of runs and of `rsa2c evaluate`."""

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
+from rsa2c.algorithm.rollout import Batch, discounted_returns
 from rsa2c.errors import DataError
-from rsa2c.linalg import second_moment, solve_positive
-from rsa2c.rollout import Batch, discounted_returns
+from rsa2c.kernel.linalg import second_moment, solve_positive
 
 
 def lstd(

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from rsa2c.attribution.guidance import enumerates
+from rsa2c.algorithm.guidance import enumerates
+from rsa2c.algorithm.learner import HELD_OUT, PHASES, REPROJECTION_STATES
+from rsa2c.algorithm.schedules import Sizes
 from rsa2c.attribution.simd import LANES
 from rsa2c.config import Config
-from rsa2c.learner import HELD_OUT, PHASES, REPROJECTION_STATES
-from rsa2c.schedules import Sizes
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from rsa2c.attribution.cme import cme_values
 from rsa2c.attribution.kme import shapley_product
 from rsa2c.attribution.sampled import permutation_values
 from rsa2c.config import Config
-from rsa2c.dictionary import Dictionary
-from rsa2c.kernels import kernel_from_name
-from rsa2c.linalg import second_moment, solve_positive
-from rsa2c.rkhs import RKHSFunction
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import kernel_from_name
+from rsa2c.kernel.linalg import second_moment, solve_positive
+from rsa2c.kernel.rkhs import RKHSFunction
 
 CANDIDATES = 5
 """States among which each centre of the attribution critic is chosen."""

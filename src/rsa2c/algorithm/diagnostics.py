@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from rsa2c.critics import AdvantageFit
-from rsa2c.dictionary import Dictionary
+from rsa2c.algorithm.critics import AdvantageFit
+from rsa2c.algorithm.rollout import Batch
 from rsa2c.envs import lqr
-from rsa2c.rkhs import RKHSFunction
-from rsa2c.rollout import Batch
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.rkhs import RKHSFunction
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C

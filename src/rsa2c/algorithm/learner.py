@@ -21,18 +21,17 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rsa2c import critics, diagnostics, schedules
-from rsa2c.actor import ActionBounds, GaussianPolicy, kl_step_size, mean_kl, step_direction
-from rsa2c.attribution import guidance
+from rsa2c.algorithm import critics, diagnostics, guidance, schedules
+from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy, kl_step_size, mean_kl, step_direction
+from rsa2c.algorithm.rollout import Batch, advantages, collect, discounted_returns, start_states
 from rsa2c.config import make_config
-from rsa2c.dictionary import Dictionary, cheapest_removals
 from rsa2c.envs import EnvLike, action_names, backend_of, env_id, episode_limit, feature_names, make_env
 from rsa2c.envs.single import Factory, make_single
 from rsa2c.errors import DataError, EnvError
-from rsa2c.kernels import kernel_from_name
-from rsa2c.linalg import second_moment
-from rsa2c.rkhs import Normaliser, RKHSFunction
-from rsa2c.rollout import Batch, advantages, collect, discounted_returns, start_states
+from rsa2c.kernel.dictionary import Dictionary, cheapest_removals
+from rsa2c.kernel.kernels import kernel_from_name
+from rsa2c.kernel.linalg import second_moment
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 
 COLLECT, ADMIT, ATTRIBUTE, WARMUP = range(4)
 """Random streams of an epoch."""

@@ -18,13 +18,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from rsa2c import rl_zoo
+from rsa2c.baselines import settings as rl_zoo
 from rsa2c.config import Config, default_timesteps, make_config
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RSA2CError, did_you_mean
-from rsa2c.executors import Executor, run_all
+from rsa2c.runs.executors import Executor, run_all
 from rsa2c.files import HeldError, PathLike, StorageError, read_yaml
-from rsa2c.rl_zoo import BASELINES, PRESET, SETTABLE, BaselineFields, check_algorithm
-from rsa2c.store import Run, make_run_id, without_seed, word
+from rsa2c.baselines.settings import BASELINES, PRESET, SETTABLE, BaselineFields, check_algorithm
+from rsa2c.runs.folder import Run, make_run_id, without_seed, word
 
 AXES = {
     "environments": None,
@@ -192,7 +192,7 @@ class Grid:
 
 def run_job(job: Job, out: PathLike) -> dict[str, Any]:
     """Train a run, or go on with it, evaluate it at last, and say what came of it: the columns of `summary`."""
-    from rsa2c import training
+    from rsa2c.runs import training
 
     run = Run(Path(out) / job.run_id)
     if run.config_path.exists():
@@ -320,7 +320,7 @@ def is_done(job: Job, out: PathLike) -> bool:
 
 def is_whole(job: Job, run: Run) -> bool:
     """The same of its folder, where what is damaged or was made otherwise is an error."""
-    from rsa2c import training
+    from rsa2c.runs import training
 
     if not run.config_path.exists():
         return False

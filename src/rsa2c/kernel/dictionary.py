@@ -17,7 +17,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from rsa2c.errors import DataError
-from rsa2c.kernels import Features, ProductKernel
+from rsa2c.kernel.kernels import Features, ProductKernel
 
 JITTER = 1e-10
 """Added to the diagonal of K_DD: an admitted residual is at least the threshold, so this only absorbs rounding."""

@@ -17,16 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from rsa2c import baseline_runs, snapshot
+from rsa2c.runs import baseline_training as baseline_runs
+from rsa2c.algorithm import snapshot
 from rsa2c.agent import RSA2C
-from rsa2c.baselines import BASELINES, Baseline
+from rsa2c.baselines.policy import BASELINES, Baseline
 from rsa2c.config import Config, algorithm_name, default_timesteps, make_config
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError, NotFoundError
 from rsa2c.files import PathLike, StorageError
-from rsa2c.learner import PHASES
+from rsa2c.algorithm.learner import PHASES
 from rsa2c.progress import progress
-from rsa2c.running import (
+from rsa2c.runs.evaluation import (
     EVALUATION_SEED,
     TrainingInterrupted,
     evaluate_agent,
@@ -36,8 +37,8 @@ from rsa2c.running import (
     signals_ignored,
     terminations_interrupt,
 )
-from rsa2c.store import Run, make_run_id
-from rsa2c.track import Tracker, epoch_scalars, evaluation_scalars, tracker_in
+from rsa2c.runs.folder import Run, make_run_id
+from rsa2c.runs.track import Tracker, epoch_scalars, evaluation_scalars, tracker_in
 
 __all__ = [
     "EVALUATION_SEED",

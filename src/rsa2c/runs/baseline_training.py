@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rsa2c.baselines import (
+from rsa2c.baselines.policy import (
     PRESET,
     Baseline,
     BaselineConfig,
@@ -35,9 +35,9 @@ from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, require
 from rsa2c.evaluate import EvaluationResult
 from rsa2c.files import PathLike, read_tensors, remove, write_atomically, write_tensors
 from rsa2c.progress import PLAIN_INTERVAL, clock
-from rsa2c.running import TrainingInterrupted, evaluate_agent, signals_ignored, terminations_interrupt
-from rsa2c.store import Run, make_run_id, provenance
-from rsa2c.track import Tracker, evaluation_scalars, tracker_in
+from rsa2c.runs.evaluation import TrainingInterrupted, evaluate_agent, signals_ignored, terminations_interrupt
+from rsa2c.runs.folder import Run, make_run_id, provenance
+from rsa2c.runs.track import Tracker, evaluation_scalars, tracker_in
 
 ROW_STEPS = 1_000
 """Training steps between rows of `metrics.csv` (PPO: at least, and then to the end of the rollout)."""

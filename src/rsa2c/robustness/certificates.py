@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf, gammainc
 
-from rsa2c.actor import GaussianPolicy
+from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.attribution.inputs import checked
 from rsa2c.errors import ConfigError
-from rsa2c.kernels import RBF
-from rsa2c.perturbations import Array, Norm, Region
-from rsa2c.rkhs import RKHSFunction
+from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.robustness.regions import Array, Norm, Region
 
 PIECES = 32
 """Parts of [0, t] on each of which the expansion is bounded."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from rsa2c.rl_zoo import Settings, settings
+from rsa2c.baselines.settings import Settings, settings
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rsa2c.dictionary import Dictionary, removed
 from rsa2c.errors import DataError
-from rsa2c.kernels import ProductKernel
-from rsa2c.linalg import ROUNDING, second_moment, solve_positive
+from rsa2c.kernel.dictionary import Dictionary, removed
+from rsa2c.kernel.kernels import ProductKernel
+from rsa2c.kernel.linalg import ROUNDING, second_moment, solve_positive
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,7 +110,7 @@ class Claim(Source):
 @cache
 def document() -> dict[str, Any]:
     """The whole of `paper.yaml`; parsed once, not to be changed."""
-    return yaml.safe_load((resources.files("rsa2c") / "paper.yaml").read_text("utf-8"))
+    return yaml.safe_load((resources.files("rsa2c.reproduce") / "paper.yaml").read_text("utf-8"))
 
 
 @cache

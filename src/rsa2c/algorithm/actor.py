@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.critics import AdvantageFit
-from rsa2c.dictionary import Dictionary
+from rsa2c.algorithm.critics import AdvantageFit
+from rsa2c.algorithm.rollout import Act
 from rsa2c.errors import EnvError
-from rsa2c.rkhs import RKHSFunction
-from rsa2c.rollout import Act
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.rkhs import RKHSFunction
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from rsa2c.agent import RSA2C
-from rsa2c.attribution import guidance
-from rsa2c.cost import PHASES, Attribution, Basis, Epoch, Growth, Reprojection, flops, held_out, peak_bytes
-from rsa2c.dictionary import Dictionary
+from rsa2c.algorithm import guidance
+from rsa2c.cost.flops import PHASES, Attribution, Basis, Epoch, Growth, Reprojection, flops, held_out, peak_bytes
 from rsa2c.errors import ConfigError
-from rsa2c.rkhs import RKHSFunction
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.rkhs import RKHSFunction
 
 MEGABYTE = 1e6
 

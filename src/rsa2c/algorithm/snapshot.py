@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.actor import ActionBounds, GaussianPolicy
-from rsa2c.attribution.guidance import Importances
+from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
+from rsa2c.algorithm.guidance import Importances
+from rsa2c.algorithm.schedules import Sizes
 from rsa2c.config import Config
-from rsa2c.dictionary import Dictionary
 from rsa2c.errors import FileFormatError, RSA2CError
 from rsa2c.files import check_shapes, read_tensors, write_tensors
-from rsa2c.kernels import kernel_from_name
-from rsa2c.rkhs import Normaliser, RKHSFunction
-from rsa2c.schedules import Sizes
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import kernel_from_name
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C

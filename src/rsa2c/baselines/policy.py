@@ -13,12 +13,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c.baselines.settings import BASELINES, PRESET, BaselineConfig, baseline_config, settings
 from rsa2c.envs.checks import check_observations, check_rewards
 from rsa2c.envs.names import episode_limit
 from rsa2c.envs.single import make_single
 from rsa2c.envs.watchdog import watching
 from rsa2c.errors import EnvError, require
-from rsa2c.rl_zoo import BASELINES, PRESET, BaselineConfig, baseline_config, settings
 
 __all__ = [
     "BASELINES",

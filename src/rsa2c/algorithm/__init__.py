@@ -1,0 +1,1 @@
+"""The method: an epoch and its phases."""

@@ -1,0 +1,1 @@
+"""Stable-Baselines3's SAC and PPO behind the protocol of our own agents."""

@@ -1,0 +1,1 @@
+"""Operations, memory and time of training."""

@@ -1,0 +1,1 @@
+"""Kernels, dictionaries, functions in an RKHS and their linear algebra; nothing here knows an environment."""

@@ -1,0 +1,1 @@
+"""Observation errors: regions, certificates, attacks, the paper's bounds."""
