@@ -47,13 +47,13 @@ def lqr_errors(epochs: int) -> tuple[list[tuple[int, float]], list[tuple[int, fl
     """(epoch, error) of LSTD after the policy became stable, and of TD from zero at a policy that hardly moves."""
     agent = rsa2c.RSA2C("rsa2c/LQR-v0", "advanced-ac", seed=0, sigma_epochs=15)
     agent.learn(STABLE * agent.sizes.epoch_steps)
-    slow = rsa2c.RSA2C.from_state(*agent.state())
+    slow = rsa2c.RSA2C.of(agent.snapshot())
     slow.config = slow.config.updated(
         value_fit="td", value_step=0.03, value_lambda=0.9, value_ridge=1e-6, step_rule="polynomial", step_size=1e-6,
         sigma_initial=agent.policy.sigma, sigma_final=agent.policy.sigma,
     )  # fmt: skip
-    zero = np.zeros_like(slow._value.coefficients)
-    slow._value, slow.epoch = replace(slow._value, coefficients=zero, offset=np.zeros(1)), 0
+    zero = replace(slow.value, coefficients=np.zeros_like(slow.value.coefficients), offset=np.zeros(1))
+    slow.state = replace(slow.state, value=zero, epoch=0)
     states = agent.background[:64]
     closed, td = [(agent.epoch, error(agent, states))], []
     for _ in range(4):

@@ -46,7 +46,9 @@ def train(env: Any, algorithm: str, preset: str, epochs: int = EPOCHS, **fields:
 
 def eager(env_id: str, algorithm: str, preset: str) -> dict[str, Any]:
     """Small sizes, and attributions often enough to matter within a few epochs."""
-    fields: dict[str, Any] = {**SMALL[env_id], "seed": 7, "replacement_every": 1, "admission_every": 1}
+    fields: dict[str, Any] = {**SMALL[env_id], "seed": 7, "replacement_every": 1}
+    if preset == "paper":
+        fields["admission_every"] = 1
     if algorithm in GUIDED:
         fields |= {"attribution_every": 1, "attribution_warmup": 1}
     if env_id != "Pendulum-v1":
@@ -127,7 +129,7 @@ def fingerprint(agent: RSA2C) -> dict[str, str]:
         "importances": [agent.importances.moments, agent.importances.null, agent.importances.updates],
         "background": [agent.background],
         "metrics": [sorted(row.items()) for row in agent.history],
-        "attributions": [part for entry in agent.attribution_log for part in entry],
+        "attributions": [part for epoch, *rest in agent.attribution_log for part in (epoch - 1, *rest)],
         "steps": [agent.epoch, agent.num_timesteps],
     }  # fmt: skip
     if agent.algorithm != "rkhs-ac":

@@ -37,7 +37,7 @@ EPOCHS, N_ENVS, HORIZON = 12, 4, 100
 FIELDS: dict[str, Any] = {
     "n_envs": N_ENVS,
     "horizon": HORIZON,
-    "warmup_episodes": 2,
+
     "capacity": 64,
     "initial_centres": 32,
     "attribution_every": 2,

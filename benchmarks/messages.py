@@ -47,7 +47,7 @@ WORKERS = (
     "import warnings; warnings.simplefilter('ignore')\n"
     "import gymnasium as gym, rsa2c\n"
     "worlds = gym.make_vec('{}-v0', num_envs=2, vectorization_mode='async')\n"
-    "try: rsa2c.RSA2C(worlds, horizon=10, warmup_episodes=2, step_timeout=1.0).learn(10_000)\n"
+    "try: rsa2c.RSA2C(worlds, horizon=10, step_timeout=1.0).learn(10_000)\n"
     "except rsa2c.errors.EnvError as error: print(error)"
 )
 

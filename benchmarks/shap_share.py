@@ -11,6 +11,7 @@ import sys
 
 import rsa2c
 from _provenance import write
+from rsa2c.algorithm.threads import limited_threads
 
 EPOCHS = {"Pendulum-v1": (20, 40), "BipedalWalker-v3": (30, 20), "Ant-v5": (30, 20)}
 
@@ -21,11 +22,12 @@ def main() -> None:
         before, measured = EPOCHS[env]
         agent = rsa2c.RSA2C(env, "rsa2c-kme", seed=0)
         agent.learn(before * agent.sizes.epoch_steps)
-        agent.seconds.clear()
-        agent.learn(measured * agent.sizes.epoch_steps)
-        attribution, total = agent.seconds["attribute"], sum(agent.seconds.values())
+        with limited_threads(agent.config.threads):
+            records = [agent.run_epoch() for _ in range(measured)]
+        attribution = sum(record.seconds["attribute"] for record in records)
+        total = sum(sum(record.seconds.values()) for record in records)
         lines.append(
-            f"| {env} | {agent.config.attribution_every} | {attribution / measured * 1e3:.1f} "
+            f"| {env} | {agent.config.guidance.attribution_every} | {attribution / measured * 1e3:.1f} "
             f"| {total / measured * 1e3:.1f} | {attribution / total:.1%} |"
         )
         print(lines[-1], flush=True)

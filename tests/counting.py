@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
@@ -16,26 +17,11 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numba.core.dispatcher import Dispatcher
 from scipy.linalg import lapack
 
-import rsa2c.algorithm.actor
-import rsa2c.algorithm.critics
-import rsa2c.algorithm.guidance
-import rsa2c.algorithm.learner
-import rsa2c.algorithm.rollout
-import rsa2c.attribution.cme
-import rsa2c.attribution.embedding
-import rsa2c.attribution.sampled
-import rsa2c.kernel.dictionary
-import rsa2c.kernel.kernels
-import rsa2c.kernel.linalg
-import rsa2c.kernel.rkhs
-
-MODULES = (
-    rsa2c.algorithm.actor, rsa2c.algorithm.critics, rsa2c.kernel.dictionary, rsa2c.kernel.kernels,
-    rsa2c.algorithm.learner, rsa2c.kernel.linalg, rsa2c.kernel.rkhs, rsa2c.algorithm.rollout,
-    rsa2c.attribution.cme, rsa2c.attribution.embedding, rsa2c.algorithm.guidance, rsa2c.attribution.sampled,
-)  # fmt: skip
+COMPILED = "rsa2c.algorithm."
+"""Compiled functions of these modules are counted by their Python source."""
 ARITHMETIC = {
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.square, np.power, np.sqrt, np.exp,
     np.tanh,
@@ -303,33 +289,36 @@ def _columns(right: np.ndarray) -> int:
     return right.size // len(right)
 
 
+LAPACK: dict[Any, Callable[..., Any]] = {
+    lapack.dpotrf: _lapack(lapack.dpotrf, lambda a: cholesky_operations(len(a))),
+    lapack.dtrtri: _lapack(lapack.dtrtri, lambda a: inverse_operations(len(a))),
+    scipy.linalg.solve_triangular: _lapack(
+        scipy.linalg.solve_triangular, lambda a, b: triangular_operations(len(a)) * _columns(b)
+    ),
+    scipy.linalg.cho_factor: _lapack(scipy.linalg.cho_factor, lambda a: cholesky_operations(len(a))),
+    scipy.linalg.cho_solve: _lapack(
+        scipy.linalg.cho_solve, lambda f, b: 2 * triangular_operations(len(b)) * _columns(b)
+    ),
+    scipy.linalg.lu_factor: _lapack(scipy.linalg.lu_factor, lambda a: lu_operations(len(a))),
+    scipy.linalg.lu_solve: _lapack(scipy.linalg.lu_solve, lambda f, b: lu_solve_operations(len(b)) * _columns(b)),
+}
+"""Functions whose operations are those of the textbook's algorithm."""
+
+
 @contextmanager
 def counted(monkeypatch: Any) -> Iterator[dict[str, int]]:
-    """Count inside; yields the tally."""
-    module = CountingNumpy()
+    """Count inside; yields the tally. Whatever the library computes with is found, wherever it is imported."""
+    numpy = CountingNumpy()
     with monkeypatch.context() as patch:
-        for owner in MODULES:
-            patch.setattr(owner, "np", module)
-        patch.setattr(rsa2c.kernel.dictionary, "dpotrf", _lapack(lapack.dpotrf, lambda a: cholesky_operations(len(a))))
-        patch.setattr(rsa2c.kernel.dictionary, "dtrtri", _lapack(lapack.dtrtri, lambda a: inverse_operations(len(a))))
-        triangular = _lapack(scipy.linalg.solve_triangular, lambda a, b: triangular_operations(len(a)) * _columns(b))
-        patch.setattr(rsa2c.kernel.dictionary, "solve_triangular", triangular)
-        factor = _lapack(scipy.linalg.cho_factor, lambda a: cholesky_operations(len(a)))
-        solve = _lapack(scipy.linalg.cho_solve, lambda f, b: 2 * triangular_operations(len(b)) * _columns(b))
-        for owner in (rsa2c.kernel.linalg, rsa2c.attribution.embedding):
-            patch.setattr(owner, "cho_factor", factor)
-            patch.setattr(owner, "cho_solve", solve)
-        patch.setattr(rsa2c.kernel.dictionary, "cho_solve", solve)
-        lu = _lapack(scipy.linalg.lu_factor, lambda a: lu_operations(len(a)))
-        patch.setattr(rsa2c.algorithm.critics, "lu_factor", lu)
-        lu_back = _lapack(scipy.linalg.lu_solve, lambda f, b: lu_solve_operations(len(b)) * _columns(b))
-        patch.setattr(rsa2c.algorithm.critics, "lu_solve", lu_back)
-        for owner, name in (
-            (rsa2c.algorithm.critics, "_traces_and_differences"),
-            (rsa2c.algorithm.critics, "_sweep"),
-            (rsa2c.algorithm.rollout, "_gae"),
-            (rsa2c.algorithm.rollout, "_returns"),
-        ):
-            patch.setattr(owner, name, _loops(getattr(owner, name)))
+        for name, module in list(sys.modules.items()):
+            if not name.startswith("rsa2c."):
+                continue
+            for attribute, value in list(vars(module).items()):
+                if value is np:
+                    patch.setattr(module, attribute, numpy)
+                elif isinstance(value, Dispatcher) and name.startswith(COMPILED):
+                    patch.setattr(module, attribute, _loops(value))
+                elif callable(value) and isinstance(value, Hashable) and value in LAPACK:
+                    patch.setattr(module, attribute, LAPACK[value])
         TALLY["operations"] = 0
         yield TALLY

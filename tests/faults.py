@@ -15,7 +15,7 @@ CALLS = ("mkdir", "open", "write", "fsync", "replace")
 SMALL = {
     "n_envs": 2,
     "horizon": 10,
-    "warmup_episodes": 2,
+
     "capacity": 12,
     "initial_centres": 8,
     "attribution_centres": 10,

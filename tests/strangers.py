@@ -24,7 +24,7 @@ import numpy as np
 import yaml
 
 from rsa2c import RSA2C
-from rsa2c.algorithm import snapshot
+from rsa2c.algorithm.snapshot import Snapshot, pack
 from rsa2c.attribution import Explanation
 from rsa2c.baselines.settings import BASELINES
 from rsa2c.config import Config, make_config
@@ -72,9 +72,10 @@ def _model(path: Path) -> None:
 
 
 def _state(path: Path) -> None:
-    agent = snapshot.load(path, kind="state")
+    snapshot = Snapshot.load(path, kind="state")
+    agent = RSA2C.of(snapshot)
     _ = agent.sizes, agent.kernel_weights, agent.dictionary_sizes
-    snapshot.pack(agent, checkpoint=True)
+    pack(snapshot, checkpoint=True)
 
 
 def _explanation(path: Path) -> None:
@@ -89,7 +90,7 @@ def _config(path: Path) -> None:
     if document["algorithm"] in BASELINES:
         _stored_config(run, document)
     else:
-        Config().updated(**document["config"])
+        Config.of(document["config"])
         make_config(document["environment"], document["preset"], **document["config"])
 
 

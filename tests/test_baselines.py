@@ -273,7 +273,7 @@ def test_a_finished_run_is_refused(tiny, tmp_path):
 
 
 def test_kernel_runs_are_finished_too(tmp_path):
-    small = {"n_envs": 2, "horizon": 50, "warmup_episodes": 2, "capacity": 8, "initial_centres": 4}
+    small = {"n_envs": 2, "horizon": 50, "capacity": 8, "initial_centres": 4}
     run = train_run(ENV, "advanced-ac", total_timesteps=100, out=tmp_path, track=False, evaluation_episodes=1, **small)
     assert is_finished(run) and not is_finished(run, 101)
     assert isinstance(load_policy(run), rsa2c.RSA2C)

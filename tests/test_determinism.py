@@ -24,9 +24,10 @@ EXPLAIN = """
 import sys
 import numba
 from rsa2c import RSA2C
+from rsa2c.algorithm.threads import limited_threads
 agent = RSA2C.load(sys.argv[1])
 agent.config = agent.config.updated(threads=int(sys.argv[2]))
-with agent._threads():
+with limited_threads(agent.config.threads):
     assert numba.get_num_threads() == int(sys.argv[2])
 agent.explain(agent.background[:40], of="action", interactions=True).save(sys.argv[3])
 """

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from rsa2c.algorithm.guidance import Importances, measure, ratio_weights, shadow_critic
+from rsa2c.algorithm import guidance
+from rsa2c.algorithm.guidance import Importances, measure, shadow_critic
+from rsa2c.algorithm.released import ratio_weights
 from rsa2c.attribution.kme import shapley_product
 from rsa2c.attribution.sampled import permutation_values
-from rsa2c.config import Config
+from rsa2c.config import ReleasedGuidance, ShadowGuidance
 from rsa2c.kernel.kernels import RBF
 
 
@@ -19,58 +21,58 @@ def useful_and_useless(n=3000, d=8, seed=0):
 
 
 def test_the_null_separates_useful_from_useless_features():
-    config = Config(weight_floor=0.02)
+    rule = ShadowGuidance(weight_floor=0.02)
     states, target, rng = useful_and_useless()
     importances = Importances.none(8)
     for _ in range(8):
-        explained = shadow_critic(states, [target], config, rng)
-        moments, null, _ = measure(explained, 8, config, rng)
-        importances = importances.updated(moments, null, config.moment_decay)
-    weights = importances.weights(config, length_scale=3.0)
+        explained = shadow_critic(states, [target], "rbf", rule.attribution_centres, rng)
+        moments, null, _ = measure(explained, 8, rule, rng)
+        importances = importances.updated(moments, null, rule.moment_decay)
+    weights = importances.weights(rule.weight_floor, length_scale=3.0)
     assert weights[:2].min() > 1.5
     assert weights[2:].max() < 0.5
 
 
 def test_pure_noise_leaves_no_feature_far_above_the_null():
-    config = Config()
     states, _, rng = useful_and_useless()
     noise = rng.normal(size=(len(states), 1))
-    moments, null, _ = measure(shadow_critic(states, [noise], config, rng), 8, config, rng)
+    moments, null, _ = measure(shadow_critic(states, [noise], "rbf", 200, rng), 8, ShadowGuidance(), rng)
     assert moments.max() < 4 * null[0]
 
 
-@pytest.mark.parametrize("statistic", ["squared", "absolute", "signed"])
-def test_what_is_logged_is_the_mean_absolute_attribution_whatever_guides(statistic):
+def test_what_is_logged_is_the_mean_absolute_attribution_whatever_guides():
     states, target, _ = useful_and_useless()
     logged = []
-    for name in (statistic, "absolute"):
-        config, rng = Config(phi_statistic=name), np.random.default_rng(3)
-        moments, _, phi = measure(shadow_critic(states, [target], config, rng), 8, config, rng)
+    rules = [ReleasedGuidance(phi_statistic=name, phi_estimator="exact") for name in ("signed", "absolute")]
+    for rule in (ShadowGuidance(attribution_background=rules[0].attribution_background), *rules):
+        rng = np.random.default_rng(3)
+        moments, _, phi = measure(shadow_critic(states, [target], "rbf", 200, rng), 8, rule, rng)
         logged.append(phi)
-    np.testing.assert_array_equal(*logged)
-    np.testing.assert_allclose(logged[1], moments[0])
+    np.testing.assert_array_equal(logged[0], logged[2])
+    np.testing.assert_array_equal(logged[1], logged[2])
+    np.testing.assert_allclose(logged[2], moments[0])
 
 
 @pytest.mark.parametrize("floor", [0.02, 0.5])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_weights_keep_floor_and_sum(floor, power):
+def test_weights_keep_floor_and_sum(floor, power, monkeypatch):
     rng = np.random.default_rng(1)
-    config = Config(weight_floor=floor, weight_power=power, shortest_length_scale=1e-3)
+    monkeypatch.setattr(guidance, "WEIGHT_POWER", power)
     importances = Importances(rng.uniform(0, 5, (2, 6)), np.array([0.7, 1.1]), 9)
-    weights = importances.weights(config, length_scale=1.0)
+    weights = importances.weights(floor, length_scale=1e3)
     assert weights.sum() == pytest.approx(6)
     assert weights.min() >= floor - 1e-12
 
 
 def test_nothing_above_the_null_means_equal_weights():
     importances = Importances(np.full((1, 4), 0.5), np.array([1.0]), 3)
-    np.testing.assert_array_equal(importances.weights(Config(), 1.0), 1.0)
+    np.testing.assert_array_equal(importances.weights(0.3, 1.0), 1.0)
 
 
 def test_no_length_scale_under_the_shortest():
     importances = Importances(np.array([[9.0, 0.0, 0.0, 0.0]]), np.array([0.0]), 3)
-    weights = importances.weights(Config(shortest_length_scale=0.6), length_scale=0.9)
-    assert 0.9 / np.sqrt(weights.max()) == pytest.approx(0.6)
+    weights = importances.weights(0.3, length_scale=0.9)
+    assert 0.9 / np.sqrt(weights.max()) == pytest.approx(guidance.SHORTEST_LENGTH_SCALE)
 
 
 def test_averages_are_plain_means_first():
@@ -82,12 +84,13 @@ def test_averages_are_plain_means_first():
 
 
 def test_ratio_rule_of_the_released_code():
-    config = Config(weight_floor=0.3, ratio_mix=0.25, ratio_range=2.0)
-    weights = ratio_weights(np.array([-5.0, 0.3, 30.0]), config)
+    rule = ReleasedGuidance(weight_floor=0.3, ratio_mix=0.25, ratio_range=2.0)
+    weights = ratio_weights(np.array([-5.0, 0.3, 30.0]), rule)
     relative = np.array([0.3, 0.3, 30.0]) / np.mean([0.3, 0.3, 30.0])
     rho = np.clip(1 / np.sqrt(relative), 0.5, 2.0)
     np.testing.assert_allclose(1 / np.sqrt(weights), 0.75 + 0.25 * rho)
-    assert np.sum(ratio_weights(np.array([0.3, 1.0, 30.0]), Config(weight_floor=0.3, ratio_features=1)) != 1.0) == 1
+    one = ReleasedGuidance(weight_floor=0.3, ratio_features=1)
+    assert np.sum(ratio_weights(np.array([0.3, 1.0, 30.0]), one) != 1.0) == 1
 
 
 def test_one_permutation_is_efficient_and_right_on_average():

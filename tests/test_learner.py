@@ -1,25 +1,31 @@
 """The agent: its public face, its variants, its phases."""
 
+from contextlib import contextmanager
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import rsa2c
+from rsa2c.algorithm import epoch as module
+from rsa2c.algorithm.snapshot import pack
 from rsa2c.config import ALGORITHMS
 from rsa2c.errors import ConfigError, DataError, EnvError, FileFormatError
 
-SMALL = {"n_envs": 4, "horizon": 50, "capacity": 40, "attribution_every": 1, "attribution_warmup": 1}
+SMALL = {"n_envs": 4, "horizon": 50, "capacity": 40}
+GUIDED = {"attribution_every": 1, "attribution_warmup": 1}
 
 
 def small_agent(algorithm=None, env="Pendulum-v1", epochs=3, **fields):
-    agent = rsa2c.RSA2C(env, algorithm, **{**SMALL, "seed": 3, **fields})
+    unguided = algorithm in {"uniform-shap", "advanced-ac", "rkhs-ac"} or fields.get("guidance") == "none"
+    agent = rsa2c.RSA2C(env, algorithm, **{**SMALL, **({} if unguided else GUIDED), "seed": 3, **fields})
     for _ in range(epochs):
         agent.run_epoch()
     return agent
 
 
 def content(agent, checkpoint=False):
-    tensors, metadata = agent.state(checkpoint)
+    tensors, metadata = pack(agent.snapshot(), checkpoint)
     return {name: array.tobytes() for name, array in tensors.items()}, metadata
 
 
@@ -92,8 +98,12 @@ def test_explanations_add_up(agent, states):
 
 
 def test_prototypes_add_up(agent, states):
-    prototypes = agent.prototypes(states[0], k=3)
-    assert len(prototypes.states) == 3
+    few, every = (agent.prototypes(states[0], k=k) for k in (3, agent.dictionary_sizes["actor"]))
+    assert len(few.states) == 3
+    for prototypes in (few, every):
+        total = prototypes.shares.sum(axis=0) + prototypes.others + prototypes.offset
+        np.testing.assert_allclose(total, agent.policy_mean(states[0]), rtol=1e-9)
+    np.testing.assert_allclose(every.others, 0.0, atol=1e-12)
 
 
 def test_equal_seeds_give_equal_bytes():
@@ -117,9 +127,16 @@ def test_every_variant_trains_and_knows_its_name(algorithm):
     assert moved == (algorithm in {"rsa2c-kme", "rsa2c-cme", "shuffled-shap"})
 
 
-def test_without_a_value_critic_the_error_says_so():
+def test_without_a_value_critic_there_is_none(tmp_path):
+    agent = small_agent("rkhs-ac")
     with pytest.raises(ConfigError, match="RKHS-AC"):
-        _ = small_agent("rkhs-ac").value
+        _ = agent.value
+    assert agent.state.value is None and set(agent.dictionary_sizes) == {"actor"}
+    assert agent.history[-1]["value_states"] == 0
+    assert not any(name.startswith("value/") for name in content(agent)[0])
+    agent.save(tmp_path / "agent.safetensors")
+    loaded = rsa2c.RSA2C.load(tmp_path / "agent.safetensors")
+    assert content(loaded.learn(1)) == content(small_agent("rkhs-ac", epochs=4))
 
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
@@ -130,6 +147,32 @@ def test_presets_run(preset, env):
     assert np.isfinite(agent.history[-1]["kl"])
 
 
+def test_an_epoch_is_a_function_of_the_state():
+    """The same state gives the same next state, and is itself not changed."""
+    agent = small_agent()
+    before, state = content(agent), agent.state
+    first, record = module.epoch(state, agent.env, agent.config)
+    second, again = module.epoch(state, agent.env, agent.config)
+    assert content(agent) == before and agent.state is state
+    np.testing.assert_array_equal(first.policy.mean.coefficients, second.policy.mean.coefficients)
+    np.testing.assert_array_equal(first.background, second.background)
+    np.testing.assert_equal(record.metrics, again.metrics)
+    assert (first.epoch, first.steps) == (state.epoch + 1, state.steps + agent.sizes.epoch_steps)
+    assert tuple(record.seconds) == module.PHASES and record.work == again.work
+
+
+def test_a_caller_can_wrap_the_phases():
+    agent, seen = small_agent(), []
+
+    @contextmanager
+    def around(phase):
+        seen.append(phase)
+        yield
+
+    agent.run_epoch(around)
+    assert tuple(seen) == module.PHASES
+
+
 def test_every_option_of_the_actor_and_critics_runs():
     for fields in (
         {"metric": "rkhs"},
@@ -137,7 +180,9 @@ def test_every_option_of_the_actor_and_critics_runs():
         {"value_fit": "td", "step_rule": "polynomial", "metric": "rkhs", "step_size": 0.01},
         {"value_fit": "mc"},
         {"value_kernel": "guided", "guide": "value+policy"},
-        {"guide": "value+advantage", "smooth_advantage": True, "advantage_clip": 3.0, "metric": "rkhs"},
+        {"advantage_fit": "released", "smooth_advantage": True, "advantage_clip": 3.0, "metric": "rkhs"},
+        {"guidance": "released", "reproject": True, "phi_statistic": "absolute"},
+        {"admission": "annealed", "admission_every": 2, "admission_limit": 3},
         {"restart_p": 0.05, "kernel": "laplace"},
         {"precision": "float32", "normaliser": "starts"},
         {"replacement": "largest-error", "replacement_every": 1, "capacity": 20},
@@ -214,8 +259,11 @@ def test_lists_of_sb3_callbacks_with_logger_and_files(tmp_path):
     assert len(list((tmp_path / "kept").iterdir())) == 2
 
 
-@pytest.mark.parametrize("phase", ["_fit_value", "_fit_advantage", "_record"])
-def test_an_exception_leaves_the_agent_as_it_was(monkeypatch, tmp_path, phase):
+PHASE_FUNCTIONS = ("roll_out", "admit", "fit_value", "attribute_and_reweight", "fit_advantage_critic", "step_actor")
+
+
+@pytest.mark.parametrize("phase", PHASE_FUNCTIONS)
+def test_an_exception_leaves_the_agent_as_it_was(monkeypatch, phase):
     agent = small_agent()
     before = content(agent, True)
 
@@ -223,9 +271,12 @@ def test_an_exception_leaves_the_agent_as_it_was(monkeypatch, tmp_path, phase):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(agent.__class__, phase, fail)
+        patch.setattr(module, phase, fail)
+        env, closed = agent.env, []
+        patch.setattr(env, "close", lambda: closed.append(True))
         with pytest.raises(KeyboardInterrupt):
             agent.run_epoch()
+        assert closed and agent.env is not env, "a failed epoch leaves no environment open"
     assert content(agent, True) == before
     agent.run_epoch()
     assert content(agent, True) == content(small_agent(epochs=4), True)
@@ -252,7 +303,7 @@ class Constant(gym.Env):
 
 
 def test_a_constant_reward_moves_nothing():
-    agent = small_agent(env=Constant, precision="float64", attribution="none")
+    agent = small_agent(env=Constant, precision="float64", guidance="none")
     assert np.abs(agent.policy_mean(agent.background)).max() < 1e-6
 
 
@@ -327,7 +378,7 @@ def test_a_vector_env_can_be_trained_on():
 def test_content_that_does_not_fit_together_is_named(tmp_path, agent):
     from rsa2c.files import write_tensors
 
-    tensors, metadata = agent.state()
+    tensors, metadata = pack(agent.snapshot(), checkpoint=False)
     for name, array in (
         ("actor/coefficients", np.zeros((1, 1))),
         ("value/offset", np.array([np.nan])),

@@ -18,8 +18,9 @@ from rsa2c.algorithm.actor import kl_step_size, mean_kl
 from rsa2c.algorithm.critics import fit_advantage, lstd
 from rsa2c.algorithm.guidance import Importances, measure, shadow_critic
 from rsa2c.algorithm.rollout import advantages
+from rsa2c.algorithm.snapshot import pack
 from rsa2c.attribution import explain
-from rsa2c.config import Config
+from rsa2c.config import CME, KME, ShadowGuidance
 from rsa2c.errors import RSA2CError
 from rsa2c.kernel.dictionary import JITTER, Dictionary, cheapest_removals
 from rsa2c.kernel.kernels import RBF, kernel_from_name
@@ -235,11 +236,12 @@ def test_attributions_add_up_and_give_nothing_to_what_is_constant(raw, threshold
        st.integers(0, 2**32 - 1))  # fmt: skip
 def test_guidance_gives_positive_weights(x, size, method, seed):
     rng = np.random.default_rng(seed)
-    config = Config(attribution=method, attribution_centres=10, attribution_states=4, attribution_background=4)
+    game = CME() if method == "cme" else KME()
+    rule = ShadowGuidance(game, attribution_states=4, attribution_background=4)
     target = size * (np.sin(x[:, :1].astype(np.float64)) + rng.normal(size=(len(x), 1)))
-    explained = shadow_critic(x, [target], config, rng)
-    moments, null, phi = measure(explained, x.shape[1], config, rng)
-    weights = Importances.none(x.shape[1]).updated(moments, null, config.moment_decay).weights(config, 1.0)
+    explained = shadow_critic(x, [target], "rbf", 10, rng)
+    moments, null, phi = measure(explained, x.shape[1], rule, rng)
+    weights = Importances.none(x.shape[1]).updated(moments, null, rule.moment_decay).weights(rule.weight_floor, 1.0)
     assert np.all(np.isfinite(phi)) and np.all(np.isfinite(weights)) and np.all(weights > 0)
     assert weights.sum() <= x.shape[1] * (1 + 1e-9)
 
@@ -282,12 +284,12 @@ class Extreme(gym.Env):
 @pytest.mark.parametrize("algorithm", ["rsa2c-kme", "rsa2c-cme"])
 def test_an_agent_trains_on_such_an_environment(algorithm, reward, dtype):
     agent = RSA2C(
-        lambda: Extreme(reward, dtype), algorithm, n_envs=4, horizon=24, warmup_episodes=4, capacity=24,
+        lambda: Extreme(reward, dtype), algorithm, n_envs=4, horizon=24, capacity=24,
         attribution_every=1, attribution_warmup=1, attribution_centres=12, replacement_every=1,
     )  # fmt: skip
     agent.learn(3 * 96)
     assert agent.epoch == 3
-    for name, tensor in agent.state()[0].items():
+    for name, tensor in pack(agent.snapshot(), checkpoint=False)[0].items():
         assert np.all(np.isfinite(tensor)), name
     assert_valid(agent.policy.mean.dictionary)
     assert max(agent.dictionary_sizes.values()) <= 24
@@ -295,7 +297,7 @@ def test_an_agent_trains_on_such_an_environment(algorithm, reward, dtype):
 
 
 def test_an_environment_in_which_nothing_varies_is_refused_or_trained_on():
-    still = {"n_envs": 2, "horizon": 12, "warmup_episodes": 2, "capacity": 8}
+    still = {"n_envs": 2, "horizon": 12, "capacity": 8}
     with pytest.raises(RSA2CError, match="no observation varied"):
         RSA2C(lambda: Extreme(1.0, np.float64, still=True), **still)
     agent = RSA2C(lambda: Extreme(1.0, np.float64, still=True), length_scale=1.0, **still)

@@ -32,7 +32,7 @@ from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, train_run
 
 TINY = {
-    "n_envs": 4, "horizon": 50, "warmup_episodes": 2, "capacity": 24, "initial_centres": 12, "attribution_centres": 20,
+    "n_envs": 4, "horizon": 50, "capacity": 24, "initial_centres": 12, "attribution_centres": 20,
     "attribution_states": 8, "attribution_background": 8, "attribution_warmup": 1, "evaluation_episodes": 2,
 }  # fmt: skip
 NODE = shutil.which("node")
@@ -220,7 +220,7 @@ class TestPage:
         start = "rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 600"
         assert command.startswith(start)
         flags = {flag.split()[0].replace("-", "_") for flag in command.removeprefix(start).split(" --")[1:]}
-        assert {"n_envs", "warmup_episodes"} <= flags <= set(TINY)
+        assert {"n_envs", "initial_centres"} <= flags <= set(TINY)
 
     def test_a_sweeps_score_is_taken_over(self, tmp_path):
         run = trained(tmp_path)

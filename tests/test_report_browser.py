@@ -28,7 +28,7 @@ INSIDE = ("file:", "data:", "blob:")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    fields = {"n_envs": 4, "horizon": 100, "warmup_episodes": 2, "capacity": 40, "evaluation_episodes": 2}
+    fields = {"n_envs": 4, "horizon": 100, "capacity": 40, "evaluation_episodes": 2}
     out = tmp_path_factory.mktemp("runs")
     return train_run("Pendulum-v1", "rsa2c-kme", total_timesteps=2000, out=out, track=False, **fields)
 

@@ -230,7 +230,7 @@ def test_arrays_that_would_run_code_or_fill_memory_are_refused(run):
 def test_run_ids():
     plain = make_run_id("Pendulum-v1", "rsa2c-kme", "default", Config())
     assert plain == "Pendulum-v1__rsa2c-kme__default__n0__s0"
-    noisy = Config(noise_variance=0.01, seed=3, distractors=10)
+    noisy = Config.of(noise_variance=0.01, seed=3, distractors=10)
     assert make_run_id("rsa2c/LQR-v0", "advanced-ac", "paper", noisy) == (
         "rsa2c-LQR-v0__advanced-ac__paper__n0.01__s3__d10"
     )
@@ -246,7 +246,7 @@ def test_run_ids_that_leave_the_folder_are_refused(tmp_path, run_id):
 def test_config_yaml_holds_everything(run):
     document = run.read_config()
     assert document["environment"] == "Pendulum-v1"
-    assert Config().updated(**document["config"]) == Config()
+    assert Config.of(document["config"]) == Config()
     assert document["versions"]["numpy"] == np.__version__
     assert "commit" in document
 

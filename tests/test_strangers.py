@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import strangers
+from rsa2c.algorithm.snapshot import Snapshot, pack
 from rsa2c.config import Config, preset_names
 from rsa2c.envs import make_env
 from rsa2c.errors import DataError, EnvError, FileFormatError, NotFoundError, RSA2CError
@@ -138,7 +139,7 @@ def test_a_sweep_of_too_many_runs_is_refused(tmp_path):
     ("bounds/low", 1e9), ("value/weights", -1.0), ("background", np.nan),
 ])  # fmt: skip
 def test_tensors_that_no_agent_has_are_refused(tmp_path, name, value):
-    tensors, metadata = strangers.snapshot.load(DATA / "model.safetensors").state()
+    tensors, metadata = pack(Snapshot.load(DATA / "model.safetensors"), checkpoint=False)
     tensors[name] = np.array(tensors[name])
     tensors[name].flat[0] = value
     assert "does not fit together" in str(read("model", tensor_bytes(tensors, metadata), tmp_path))
@@ -149,7 +150,7 @@ def test_tensors_that_no_agent_has_are_refused(tmp_path, name, value):
     ("episode_limit", "x"), ("config", {"n_envs": "auto"}), ("config", {"length_scale": "auto"}), ("config", []),
 ])  # fmt: skip
 def test_metadata_that_no_agent_has_is_refused(tmp_path, key, value):
-    tensors, metadata = strangers.snapshot.load(DATA / "model.safetensors").state()
+    tensors, metadata = pack(Snapshot.load(DATA / "model.safetensors"), checkpoint=False)
     metadata[key] = {**metadata["config"], **value} if isinstance(value, dict) else value
     assert "does not fit together" in str(read("model", tensor_bytes(tensors, metadata), tmp_path))
 
@@ -194,7 +195,7 @@ def test_environment_ids_are_looked_up_and_never_imported_or_opened(name):
 def test_a_path_for_an_environment_is_refused_when_a_run_is_used(tmp_path):
     from rsa2c.runs.training import resume_run
 
-    run = Run.create(tmp_path, "a", Config(n_envs=1, horizon=1), {
+    run = Run.create(tmp_path, "a", Config.of(n_envs=1, horizon=1), {
         "environment": "../../x", "algorithm": "rsa2c-kme", "preset": "default", "total_timesteps": 1
     })  # fmt: skip
     with pytest.raises(EnvError, match=r"no environment '../../x'"):

@@ -2,34 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import nullcontext
 from functools import cached_property
 from os import PathLike
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import VectorEnv
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from rsa2c.algorithm import snapshot
-from rsa2c.algorithm.learner import Learner
-from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
-from rsa2c.attribution.explaining import Groups
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.epoch import Around, EpochRecord, epoch
+from rsa2c.algorithm.snapshot import Snapshot
+from rsa2c.algorithm.threads import limited_threads
+from rsa2c.algorithm.warmup import settled, warm_up
 from rsa2c.callbacks import Callback, Logger, hooks
-from rsa2c.config import algorithm_name
-from rsa2c.envs import EnvLike
-from rsa2c.errors import ConfigError
-from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.config import Config, make_config
+from rsa2c.envs import EnvLike, env_id, make_env
+from rsa2c.envs.single import make_single
+from rsa2c.errors import ConfigError, EnvError
 from rsa2c.progress import progress
-from rsa2c.robustness.certificates import Certificate, certified_radius, certify
-from rsa2c.robustness.regions import Norm, Region, Units, unit_scale
+from rsa2c.trained import Trained
 
 
-class RSA2C(Learner):
+class RSA2C(Trained):
     """A continuous-control agent whose policy, value and advantage are kernel expansions on remembered states.
 
-    `env` is a Gymnasium id, a factory or a VectorEnv; any field of `Config` is a keyword argument.
+    `env` is a Gymnasium id, a factory or a VectorEnv; any setting of `Config` is a keyword argument. What can be asked
+    of the agent (predict, explain, certify, ...) is in `Trained`; this class trains, saves and loads.
     """
+
+    preset: str
+    history: list[dict[str, float]]
+    """A row of metrics for each epoch of this agent's life."""
+    attribution_log: list[tuple[int, NDArray, NDArray]]
+    """Epoch, mean absolute attribution (d,) and kernel weights (d,) of each attribution."""
+    record: EpochRecord | None
+    """What is known of the last epoch: metrics, seconds of each phase, sizes."""
+
+    def __init__(
+        self,
+        env: EnvLike | None,
+        algorithm: str | None = None,
+        *,
+        preset: str = "default",
+        feature_names: tuple[str, ...] | None = None,
+        snapshot: Snapshot | None = None,
+        **settings: Any,
+    ) -> None:
+        self._source = env
+        self._env: VectorEnv | None = None
+        if snapshot is None:
+            if isinstance(env, VectorEnv):
+                settings.setdefault("n_envs", env.num_envs)
+            name = _id_of(env)
+            snapshot = self._begun(name, feature_names, preset, make_config(name, preset, algorithm, **settings))
+        super().__init__(snapshot.task, snapshot.config, snapshot.state)
+        self.preset = snapshot.preset
+        self.history, self.attribution_log = list(snapshot.history), list(snapshot.attributions)
+        self.record = None
+
+    def _begun(self, name: str, names: tuple[str, ...] | None, preset: str, config: Config) -> Snapshot:
+        """What there is before the first epoch: the environment looked at, and a warm-up in it."""
+        with limited_threads(config.threads):
+            probe = _make_env(self._source, config, None)
+            try:
+                task, config = settled(probe, name, isinstance(self._source, str), names, config)
+            finally:
+                if probe is not self._source:
+                    probe.close()
+            self._env = _make_env(self._source, config, Sizes.of(config).n_envs)
+            try:
+                state, config = warm_up(self._env, config, task)
+            except BaseException:
+                self.close()
+                raise
+        return Snapshot(task, preset, config, state)
 
     def learn(
         self,
@@ -45,7 +92,8 @@ class RSA2C(Learner):
         if not total_timesteps > 0:
             raise ConfigError(f"total_timesteps must be positive, got {total_timesteps}.")
         goal = self.num_timesteps + total_timesteps
-        with self._threads(), progress(self, goal, enabled=progress_bar) as show, hooks(callback, self) as proceed:
+        threads = limited_threads(self.config.threads)
+        with threads, progress(self, goal, enabled=progress_bar) as show, hooks(callback, self) as proceed:
             while self.num_timesteps < goal:
                 self.run_epoch()
                 show()
@@ -53,143 +101,101 @@ class RSA2C(Learner):
                     break
         return self
 
+    def run_epoch(self, around: Around = nullcontext) -> EpochRecord:
+        """Train one epoch; `around(phase)` is entered around each phase.
+
+        If it fails, the agent is what it was before, and its environments are closed.
+        """
+        try:
+            self.state, self.record = epoch(self.state, self.env, self.config, around)
+        except BaseException:
+            self.close()
+            raise
+        self.history.append(self.record.metrics)
+        if self.record.attribution is not None:
+            self.attribution_log.append((self.state.epoch, *self.record.attribution))
+        return self.record
+
+    @property
+    def env(self) -> VectorEnv:
+        """The training environments, made when first needed."""
+        if self._env is None:
+            if self._source is None:
+                raise EnvError(
+                    f"this agent was trained on a factory or VectorEnv ({self.env_id}), which a file cannot hold. "
+                    "Pass it: RSA2C.load(path, env=...)."
+                )
+            env = _make_env(self._source, self.config, self.sizes.n_envs)
+            spaces = (env.single_observation_space.shape, env.single_action_space.shape)
+            expected = ((len(self.feature_names),), (len(self.action_names),))
+            if spaces != expected:
+                if env is not self._source:
+                    env.close()
+                raise EnvError(
+                    f"the agent has observations and actions of the shapes {expected}, {env_id(env)} has {spaces}. "
+                    f"Give the environment it was trained on, {self.env_id}."
+                )
+            self._env = env
+        return self._env
+
     def get_env(self) -> VectorEnv:
         """The training environments, by the name SB3's callbacks ask for."""
         return self.env
+
+    def close(self) -> None:
+        """Close the training environments, unless they are the caller's own."""
+        if self._env is not None and self._env is not self._source:
+            self._env.close()
+        self._env = None
 
     @cached_property
     def logger(self) -> Logger:
         """What SB3's callbacks record into; `agent.logger.values` holds the last value of each key."""
         return Logger()
 
-    def predict(
-        self,
-        observation: ArrayLike,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-        rng: np.random.Generator | None = None,
-    ) -> tuple[NDArray[np.float32], Any]:
-        """The action for one observation (d,) or a batch (N, d), as Stable-Baselines3 has it.
-
-        `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
-        not deterministic, the agent's own generator unless given.
-        """
-        u = self.policy_mean(observation)
-        if not deterministic:
-            rng = rng if rng is not None else self._prediction_rng
-            u = u + self.policy.sigma * rng.standard_normal(u.shape)
-        return self.policy.bounds.action(u).astype(np.float32), state
-
-    @property
-    def policy_mean(self) -> RKHSFunction:
-        """h, the Gaussian's mean before squashing."""
-        return self.policy.mean
-
-    @property
-    def value(self) -> RKHSFunction:
-        """The Value Critic, in the environment's reward units."""
-        if self.config.baseline == "none":
-            raise ConfigError(
-                "this agent was trained without a Value Critic (baseline='none', as RKHS-AC); "
-                "explain the action or the advantage instead, or train another algorithm."
-            )
-        return self._value
-
-    @property
-    def advantage(self) -> RKHSFunction:
-        """w_A(s): the advantage of u at s is w_A(s)^T Sigma^-1 (u - h(s)), in units of the batch's advantage spread."""
-        return replace(self.policy.mean, coefficients=self._advantage)
-
-    @property
-    def dictionary_sizes(self) -> dict[str, int]:
-        """States in each dictionary."""
-        return {"actor": self.policy.mean.dictionary.size, "value": self._value.dictionary.size}
-
-    @property
-    def dictionary_size(self) -> int:
-        """States in the larger dictionary."""
-        return max(self.dictionary_sizes.values())
-
-    @property
-    def algorithm(self) -> str:
-        """Name of the variant the configuration amounts to."""
-        return algorithm_name(self.config)
-
-    def linearise(self, state: ArrayLike) -> NDArray[np.float64]:
-        """(m, d), or (N, m, d) for a batch: the local feedback gain d action / d state, squashing included."""
-        return self.policy.bounds.slope(self.policy_mean(state))[..., None] * self.policy_mean.gradient(state)
-
-    def explain(
-        self,
-        states: ArrayLike,
-        of: str = "value",
-        method: str = "kme",
-        background: ArrayLike | None = None,
-        groups: Groups | None = None,
-        interactions: bool = False,
-        **options: Any,
-    ) -> Explanation:
-        """Shapley values of the value, the action's mean before squashing, or the advantage direction at raw states.
-
-        `method` is the game: "kme", interventional and exact, or "cme", observational. The background is the states
-        visited last unless given. Further options are those of `rsa2c.attribution.explain` (tolerance, rng, ...).
-        """
-        sources = {"value": lambda: self.value, "action": lambda: self.policy_mean, "advantage": lambda: self.advantage}
-        if of not in sources:
-            raise ConfigError(f"of must be one of {', '.join(map(repr, sources))}, got {of!r}.")
-        with self._threads():
-            return explain(
-                sources[of](),
-                states,
-                self.background if background is None else background,
-                method=method,
-                groups=groups,
-                interactions=interactions,
-                feature_names=self.feature_names,
-                **options,
-            )
-
-    def certify(
-        self, states: ArrayLike, epsilon: ArrayLike, norm: Norm = "l2", units: Units = "raw"
-    ) -> Certificate:
-        """What no observation error of size `epsilon` can exceed at raw states: change of action, value and policy.
-
-        `epsilon` is one number or one a state, in raw observation units or in those of the normaliser.
-        """
-        region = Region(np.asarray(epsilon, dtype=np.float64), norm, unit_scale(self, units))
-        with self._threads():
-            return certify(self.policy, None if self.config.baseline == "none" else self._value, states, region)
-
-    def certified_radius(
-        self, states: ArrayLike, amount: ArrayLike, norm: Norm = "l2", units: Units = "raw"
-    ) -> NDArray[np.float64]:
-        """(N,): a size of observation errors up to which no action moves by more than `amount`, proven."""
-        with self._threads():
-            return certified_radius(self.policy, states, amount, norm, unit_scale(self, units))
-
-    def prototypes(self, state: ArrayLike, k: int = 5) -> Prototypes:
-        """The remembered states that carried the action at `state`, with signed shares that add up to its mean."""
-        return prototypes(self.policy_mean, state, k, feature_names=self.feature_names)
+    def snapshot(self) -> Snapshot:
+        """Everything a file holds of the agent, as it is now."""
+        log = tuple(self.attribution_log)
+        return Snapshot(self.task, self.preset, self.config, self.state, tuple(self.history), log)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything `learn`, `predict` and `explain` need to one safetensors file."""
-        snapshot.save(self, path)
+        self.snapshot().save(path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], env: EnvLike | None = None) -> RSA2C:
-        """The agent in a file; `env` is needed to go on training only if it was trained on a factory or VectorEnv."""
-        return snapshot.load(path, env)
-
-    def state(self, checkpoint: bool = False) -> tuple[snapshot.Tensors, dict[str, Any]]:
-        """The agent as tensors and JSON-able metadata; a checkpoint has the history too."""
-        return snapshot.pack(self, checkpoint)
+        """The agent in a file; `env` is needed to train further only if it was trained on a factory or VectorEnv."""
+        return cls.of(Snapshot.load(path), env)
 
     @classmethod
-    def from_state(cls, tensors: snapshot.Tensors, metadata: dict[str, Any], env: EnvLike | None = None) -> RSA2C:
-        """The agent that `state` described."""
-        agent = cls.__new__(cls)
-        agent._env, agent.seconds = None, {}
-        snapshot.unpack(agent, tensors, metadata, env)
-        agent._prediction_rng = np.random.default_rng(agent.config.seed)
-        return agent
+    def of(cls, snapshot: Snapshot, env: EnvLike | None = None) -> RSA2C:
+        """The agent that a snapshot describes."""
+        if env is None and snapshot.task.is_id:
+            env = snapshot.task.env_id
+        return cls(env, snapshot=snapshot)
+
+
+def _make_env(source: EnvLike | None, config: Config, n_envs: int | None) -> VectorEnv:
+    assert source is not None, "the caller has an environment"
+    return make_env(
+        source,
+        n_envs,
+        backend="auto" if isinstance(source, VectorEnv) else config.backend,
+        noise_variance=config.noise_variance,
+        distractors=config.distractors,
+        threads=config.threads,
+    )
+
+
+def _id_of(env: EnvLike | None) -> str:
+    if isinstance(env, str):
+        return env
+    if env is None:
+        raise EnvError("an agent needs an environment: an id such as 'Pendulum-v1', a factory or a VectorEnv.")
+    if isinstance(env, VectorEnv):
+        return env_id(env)
+    single = make_single(env)
+    try:
+        return env_id(single)
+    finally:
+        single.close()

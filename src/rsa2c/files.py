@@ -32,7 +32,7 @@ Metadata = dict[str, Any]
 Upgrade = TypeVar("Upgrade", bound=Callable[..., Any])
 
 FORMAT = "rsa2c"
-VERSION = 1
+VERSION = 2
 """Version of the format of models, checkpoints and `config.yaml`."""
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {}
 """What makes tensors and metadata of version n those of version n + 1, where they differ."""
@@ -167,7 +167,9 @@ def tensor_bytes(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any])
     return safetensors.numpy.save(contiguous, {_METADATA_KEY: text})
 
 
-def read_tensors(path: PathLike, kind: str | None = None) -> tuple[Tensors, Metadata]:
+def read_tensors(
+    path: PathLike, kind: str | None = None, upgrades: Mapping[int, Upgrade] | None = None
+) -> tuple[Tensors, Metadata]:
     """Tensors and metadata of a file `write_tensors` wrote, of the given kind (or of any), as of our version."""
     content = read_bytes(path)
 
@@ -193,7 +195,7 @@ def read_tensors(path: PathLike, kind: str | None = None) -> tuple[Tensors, Meta
         raise refusal("its metadata names another format", "Give a safetensors file that rsa2c wrote")
     if kind is not None and metadata.get("kind") != kind:
         raise refusal(f"it is of kind {metadata.get('kind')!r}", f"Give a file of kind {kind!r}")
-    steps = pending(metadata.get("version"), UPGRADES, refusal)
+    steps = pending(metadata.get("version"), upgrades or {}, refusal)
     try:
         for upgrade in steps:
             tensors, metadata = upgrade(tensors, metadata)

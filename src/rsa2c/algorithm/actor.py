@@ -66,6 +66,10 @@ class GaussianPolicy:
         """Sigma, (m, m)."""
         return self.sigma**2 * np.eye(len(self.bounds.low))
 
+    def with_sigma(self, sigma: float) -> GaussianPolicy:
+        """The same mean with another standard deviation."""
+        return replace(self, sigma=sigma)
+
     def sampler(self, rng: np.random.Generator, dtype: np.dtype | type) -> Act:
         """The map from normalised states (n, d) to mean, sampled u and action that `rollout.collect` calls."""
         features = self.mean.dictionary.features(dtype)

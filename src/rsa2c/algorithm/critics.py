@@ -1,4 +1,4 @@
-"""The Value Critic's three fits and the Advantage Critic's closed form.
+"""The critics: the Value Critic by ridge LSTD(lambda), the Advantage Critic by its closed form.
 
 Features of a batch are the rows of Phi, k_D at every point of every segment (`rollout.Batch`): transition i
 starts at row i + segment_i and ends at the next row. A fit needs only sums over transitions.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
-from rsa2c.algorithm.rollout import Batch, discounted_returns
+from rsa2c.algorithm.rollout import Batch
 from rsa2c.errors import DataError
 from rsa2c.kernel.linalg import second_moment, solve_positive
 
@@ -36,37 +36,8 @@ def lstd(
     system[:-1, :-1] += ridge * gram
     right = (traces.T @ batch.rewards.astype(phi.dtype)).astype(np.float64) / batch.n
     solution = lu_solve(lu_factor(system), right)
-    _require_finite(solution, "the LSTD solution", "raise value_ridge")
+    require_finite(solution, "the LSTD solution", "raise value_ridge")
     return solution[:-1], float(solution[-1])
-
-
-def td_sweeps(
-    phi: NDArray, batch: Batch, weights: NDArray, gamma: float, lam: float, step: float, ridge: float, sweeps: int
-) -> NDArray[np.float64]:
-    """TD(lambda): w <- (1 - step ridge) w + step delta_t z_t over the batch, `sweeps` times."""
-    weights = weights.astype(np.float64)
-    for _ in range(sweeps):
-        _sweep(
-            phi, batch.segment, batch.terminated, batch.rewards, weights, gamma, gamma * lam, step, 1.0 - step * ridge
-        )
-    _require_finite(weights, "the TD(lambda) weights", "lower value_step")
-    return weights
-
-
-def mc_sweeps(
-    phi: NDArray, batch: Batch, weights: NDArray, gamma: float, step: float, ridge: float, sweeps: int
-) -> NDArray[np.float64]:
-    """Gradient steps of kernel ridge regression on Monte-Carlo returns, one a transition.
-
-    The sweep of `td_sweeps` with every transition an ending one and the return as its reward.
-    """
-    weights = weights.astype(np.float64)
-    returns = discounted_returns(batch, (phi @ weights).astype(np.float64), gamma)
-    every = np.ones(batch.n, dtype=bool)
-    for _ in range(sweeps):
-        _sweep(phi, batch.segment, every, returns, weights, 0.0, 0.0, step, 1.0 - step * ridge)
-    _require_finite(weights, "the Monte-Carlo weights", "lower value_step")
-    return weights
 
 
 @nb.njit(cache=True)
@@ -85,37 +56,6 @@ def _traces_and_differences(
             traces[i, j] = phi[row, j] + (carry * previous[j] if carry > 0 else phi.dtype.type(0.0))
             differences[i, j] = future * phi[row + 1, j] - phi[row, j]
     return traces, differences
-
-
-@nb.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _sweep(
-    phi: NDArray,
-    segment: NDArray,
-    terminated: NDArray,
-    rewards: NDArray,
-    weights: NDArray,
-    gamma: float,
-    decay: float,
-    step: float,
-    shrink: float,
-) -> None:
-    n, q = len(segment), len(weights)
-    trace = np.zeros(q)
-    for i in range(n):
-        now = phi[i + segment[i]]
-        after = phi[i + segment[i] + 1]
-        value = 0.0
-        future = 0.0
-        for j in range(q):
-            value += now[j] * weights[j]
-        if not terminated[i]:
-            for j in range(q):
-                future += after[j] * weights[j]
-        error = step * (rewards[i] + gamma * future - value)
-        carry = decay if i > 0 and segment[i] == segment[i - 1] else 0.0
-        for j in range(q):
-            trace[j] = carry * trace[j] + now[j]
-            weights[j] = shrink * weights[j] + error * trace[j]
 
 
 @dataclass(frozen=True)
@@ -159,6 +99,6 @@ def policy_gradient(
     return (phi.T @ scores.astype(phi.dtype)).astype(np.float64) / len(phi)
 
 
-def _require_finite(array: NDArray, name: str, remedy: str) -> None:
+def require_finite(array: NDArray, name: str, remedy: str) -> None:
     if not np.all(np.isfinite(array)):
         raise DataError(f"{name} is not finite: the fit diverged. To remedy it, {remedy}.")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.critics import AdvantageFit
 from rsa2c.algorithm.rollout import Batch
 from rsa2c.envs import lqr
@@ -30,11 +31,11 @@ def of_epoch(
     target: Array,
     fit: AdvantageFit,
     before: RKHSFunction,
-    after: RKHSFunction,
-    covariance: Array,
-    value: Dictionary,
+    policy: GaussianPolicy,
+    value: RKHSFunction | None,
 ) -> dict[str, float]:
-    """The epoch's diagnostics; `before` and `after` are its mean as the kernel changed, `target` the advantages."""
+    """The epoch's diagnostics; `before` is the policy's mean before its kernel changed, `target` the advantages."""
+    after, covariance = policy.mean, policy.covariance
     thinned = slice(None, None, -(-batch.n // STATES))
     x = batch.states[thinned].astype(np.float64)
     noise = (batch.latents - batch.means)[thinned]
@@ -42,7 +43,7 @@ def of_epoch(
     return {
         "zeta_a": advantage_error(phi, fit.weights, noise, covariance, target[thinned]),
         "lambda_F": fisher_floor(fit.second_moment, after.dictionary, covariance),
-        "epsilon_PV": projection_error(value, x),
+        "epsilon_PV": projection_error(value.dictionary, x) if value is not None else float("nan"),
         "epsilon_PA": projection_error(after.dictionary, x),
         "delta_K_h": kernel_drift(before, after, x),
     }

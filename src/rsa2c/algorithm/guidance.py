@@ -17,23 +17,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c.algorithm.work import Attribution
 from rsa2c.attribution.cme import cme_values
-from rsa2c.attribution.kme import shapley_product
+from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
-from rsa2c.config import Config
+from rsa2c.config import CME, ReleasedGuidance, ShadowGuidance
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
 from rsa2c.kernel.linalg import second_moment, solve_positive
 from rsa2c.kernel.rkhs import RKHSFunction
 
+SAMPLES = 20_000
+"""Most batch states that the attribution critic is fitted to: its time stays below a tenth of an epoch's."""
 CANDIDATES = 5
 """States among which each centre of the attribution critic is chosen."""
-STATISTICS: dict[str, Callable[[NDArray], Any]] = {"squared": np.square, "absolute": np.abs, "signed": np.asarray}
+CENTRE_THRESHOLD = 1e-2
+"""Squared RKHS distance above which a state becomes a centre."""
+RIDGE = 1e-3
+"""Ridge of the attribution critic; its targets have unit variance."""
+NODES = 6
+"""Quadrature nodes: at a length scale of sqrt(d) the error is below 1e-9, far below the noise of 64 states."""
+SHADOW_FEATURES = 6
+"""Permuted columns that show the null level: their mean is then known to about a quarter of itself."""
+NULL_FACTOR = 2.0
+"""Multiples of the null level taken off each importance: without it useless features keep weight."""
+WEIGHT_POWER = 0.5
+"""Weights follow importance to this power: 1 is in proportion, 0 treats all features above the null alike."""
+SHORTEST_LENGTH_SCALE = 0.6
+"""No feature's length scale falls below this many standard deviations: a finer kernel does not generalise."""
+CME_PERMUTATIONS = 8
+"""Orders of features sampled for the game cme, in antithetic pairs."""
+STATISTICS: dict[str, Callable[[NDArray], Any]] = {"absolute": np.abs, "signed": np.asarray}
 
 
 @dataclass(frozen=True, eq=False)
 class Importances:
-    """Moving averages of each feature's importance and of the shadows' null, one row a source."""
+    """Moving averages of each feature's importance and of the shadows' null, one row per source."""
 
     moments: NDArray[np.float64]
     """(sources, d)"""
@@ -58,39 +77,24 @@ class Importances:
             updates=self.updates + 1,
         )
 
-    def above_null(self, config: Config) -> NDArray[np.float64]:
-        """(d,): what exceeds the null, each source normalised to sum one, summed over sources."""
-        excess = np.maximum(self.moments - config.null_factor * self.null[:, None], 0.0)
-        if config.phi_statistic == "squared":
-            excess = np.sqrt(excess)
+    def above_null(self) -> NDArray[np.float64]:
+        """(d,): root of what exceeds twice the null, each source normalised to sum one, summed over sources."""
+        excess = np.sqrt(np.maximum(self.moments - NULL_FACTOR * self.null[:, None], 0.0))
         totals = excess.sum(axis=1, keepdims=True)
         return np.divide(excess, totals, out=np.zeros_like(excess), where=totals > 0).sum(axis=0)
 
-    def weights(self, config: Config, length_scale: float) -> NDArray[np.float64]:
-        """(d,): kernel feature weights these importances ask for.
+    def weights(self, floor: float, length_scale: float) -> NDArray[np.float64]:
+        """(d,): kernel weights w_i = floor + (1 - floor) d I_i^p / sum_l I_l^p, I the importance above the null.
 
-        With the rule null they sum to d, less what the shortest length scale cuts off.
+        They sum to d, less what the shortest length scale cuts off.
         """
-        if config.weight_rule == "ratio":
-            return ratio_weights(self.moments.sum(axis=0), config)
-        importance = self.above_null(config)
+        importance = self.above_null()
         d = len(importance)
         if importance.sum() == 0:
             return np.ones(d)
-        importance = np.where(importance > 0, importance**config.weight_power, 0.0)
-        weights = config.weight_floor + (1 - config.weight_floor) * d * importance / importance.sum()
-        return np.minimum(weights, (length_scale / config.shortest_length_scale) ** 2)
-
-
-def ratio_weights(phi: NDArray, config: Config) -> NDArray[np.float64]:
-    """The released code's rule: phi floored and divided by its mean, rho = 1/sqrt(phi) clipped, length scales
-    multiplied by (1 - kappa) + kappa rho, on request only those of the most deviating features."""
-    relative = np.maximum(phi, config.weight_floor)
-    rho = np.clip(1.0 / np.sqrt(relative / relative.mean()), 1.0 / config.ratio_range, config.ratio_range)
-    if config.ratio_features is not None:
-        unchanged = np.argsort(np.abs(np.log(rho)))[: max(len(rho) - config.ratio_features, 0)]
-        rho[unchanged] = 1.0
-    return 1.0 / ((1 - config.ratio_mix) + config.ratio_mix * rho) ** 2
+        importance = np.where(importance > 0, importance**WEIGHT_POWER, 0.0)
+        weights = floor + (1 - floor) * d * importance / importance.sum()
+        return np.minimum(weights, (length_scale / SHORTEST_LENGTH_SCALE) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +105,16 @@ class Explained:
     dictionary: Dictionary
     coefficients: NDArray[np.float64]
     sources: list[slice]
+    samples: int = 0
+    """States the expansion was fitted to; 0 for the Value Critic, which was given."""
+    candidates: int = 0
+    """States among which its centres were chosen."""
+
+    @property
+    def work(self) -> Attribution:
+        """The sizes of its attribution."""
+        centres, outputs = self.coefficients.shape
+        return Attribution(centres, self.dictionary.centres.shape[1], outputs, self.samples, self.candidates)
 
 
 def value_critic(states: NDArray, value: RKHSFunction) -> Explained:
@@ -108,21 +122,23 @@ def value_critic(states: NDArray, value: RKHSFunction) -> Explained:
     return Explained(states, value.dictionary, value.coefficients, [slice(0, 1)])
 
 
-def shadow_critic(states: NDArray, targets: list[NDArray], config: Config, rng: np.random.Generator) -> Explained:
+def shadow_critic(
+    states: NDArray, targets: list[NDArray], kernel: str, centres: int, rng: np.random.Generator
+) -> Explained:
     """Unweighted ridge regression of each source's targets (N, outputs) on the state and its shadow features.
 
-    Targets are standardised, a source as a whole. Centres are chosen afresh, so nothing that guided before
-    decides what is seen now, and a suppressed feature can come back.
+    Targets are standardised, a source as a whole. Centres are chosen afresh, so nothing that guided before decides
+    what is seen now, and a suppressed feature can come back.
     """
     n, d = states.shape
-    rows = rng.choice(n, min(n, config.attribution_samples), replace=False)
-    shadows = [rng.permutation(states[rows, j]) for j in rng.choice(d, config.shadow_features)]
+    rows = rng.choice(n, min(n, SAMPLES), replace=False)
+    shadows = [rng.permutation(states[rows, j]) for j in rng.choice(d, SHADOW_FEATURES)]
     x = np.column_stack([states[rows], *shadows])
     width = x.shape[1]
-    kernel = kernel_from_name(config.kernel, config.attribution_length_scale * np.sqrt(width), np.ones(width))
-    count = min(len(x), CANDIDATES * config.attribution_centres)
+    count = min(len(x), CANDIDATES * centres)
     candidates = x[rng.choice(len(x), count, replace=False)].astype(np.float64)
-    dictionary = Dictionary.empty(kernel).grown(candidates, 1e-2, config.attribution_centres)
+    empty = Dictionary.empty(kernel_from_name(kernel, np.sqrt(width), np.ones(width)))
+    dictionary = empty.grown(candidates, CENTRE_THRESHOLD, centres)
 
     standardised = [target[rows] - target[rows].mean(axis=0) for target in targets]
     standardised = [target / max(float(target.std()), 1e-12) for target in standardised]
@@ -130,18 +146,20 @@ def shadow_critic(states: NDArray, targets: list[NDArray], config: Config, rng: 
     sources = [slice(a, b) for a, b in pairwise(ends)]
 
     phi = dictionary.features(x.dtype)(x)
-    metric = second_moment(phi) + config.attribution_ridge * dictionary.gram
+    metric = second_moment(phi) + RIDGE * dictionary.gram
     right = (phi.T @ np.column_stack(standardised).astype(phi.dtype)).astype(np.float64) / len(x)
-    coefficients = solve_positive(metric, right, "the attribution critic", "Raise attribution_ridge")
-    return Explained(x, dictionary, coefficients, sources)
+    coefficients = solve_positive(metric, right, "the attribution critic", "Use more attribution states")
+    return Explained(x, dictionary, coefficients, sources, len(x), count)
 
 
-def enumerates(players: int, config: Config) -> bool:
-    """Whether the game cme is enumerated in training: where that takes no more coalitions than sampling."""
-    return 2**players <= config.cme_permutations * players
+def enumerates(players: int) -> bool:
+    """Whether the game cme is enumerated in training: if that takes no more coalitions than sampling."""
+    return 2**players <= CME_PERMUTATIONS * players
 
 
-def measure(explained: Explained, d: int, config: Config, rng: np.random.Generator) -> tuple[NDArray, NDArray, NDArray]:
+def measure(
+    explained: Explained, d: int, rule: ShadowGuidance | ReleasedGuidance, rng: np.random.Generator
+) -> tuple[NDArray, NDArray, NDArray]:
     """Importance of the d state features to each source, (sources, d), each source's null, (sources,), and the mean
     absolute attribution of the first source, (d,), whatever the statistic that guides."""
     x, dictionary, coefficients = explained.x, explained.dictionary, explained.coefficients
@@ -149,22 +167,21 @@ def measure(explained: Explained, d: int, config: Config, rng: np.random.Generat
     def drawn(count: int) -> NDArray[np.float64]:
         return x[rng.choice(len(x), min(count, len(x)), replace=False)].astype(np.float64)
 
-    states, background = drawn(config.attribution_states), drawn(config.attribution_background)
+    states, background = drawn(rule.attribution_states), drawn(rule.attribution_background)
     game = (states, background, dictionary.centres, coefficients, dictionary.kernel)
-    if config.attribution == "cme":
+    if isinstance(rule.game, CME):
         phi = cme_values(
             *game,
-            embedding=config.cme_embedding,
-            ridge=config.cme_ridge,
-            permutations=None if enumerates(x.shape[1], config) else config.cme_permutations,
+            embedding=rule.game.cme_embedding,
+            ridge=rule.game.cme_ridge,
+            permutations=None if enumerates(x.shape[1]) else CME_PERMUTATIONS,
             rng=rng,
         )[0]
-    elif config.phi_estimator == "permutation":
+    elif isinstance(rule, ReleasedGuidance) and rule.phi_estimator == "permutation":
         phi = permutation_values(*game, rng)
     else:
-        exact = -(-x.shape[1] // 2)
-        phi = shapley_product(*game, min(config.attribution_nodes or exact, exact))
-    statistic = STATISTICS[config.phi_statistic]
+        phi = shapley_product(*game, min(NODES, exact_nodes(x.shape[1])))
+    statistic = STATISTICS[rule.phi_statistic] if isinstance(rule, ReleasedGuidance) else np.square
     means = np.stack([statistic(phi[:, :, source]).sum(axis=2).mean(axis=0) for source in explained.sources])
     null = means[:, d:].mean(axis=1) if means.shape[1] > d else np.zeros(len(means))
     return means[:, :d], null, np.abs(phi[:, :d, 0]).mean(axis=0)

@@ -155,6 +155,11 @@ def start_states(
     return np.vstack(starts)
 
 
+def thinned(rows: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
+    """At most `count` of the rows, drawn without replacement."""
+    return rows if len(rows) <= count else rows[rng.choice(len(rows), count, replace=False)]
+
+
 def _assemble(
     seen: NDArray[Any],
     replaced: list[tuple[int, NDArray[np.int64], NDArray[Any]]],

@@ -6,126 +6,172 @@ holds the training's history too. Neither holds a clock, a path or a host, so eq
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
+from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import Importances
-from rsa2c.algorithm.schedules import Sizes
-from rsa2c.config import Config
+from rsa2c.algorithm.state import TrainingState
+from rsa2c.config import Config, upgraded_settings
 from rsa2c.errors import FileFormatError, RSA2CError
 from rsa2c.files import check_shapes, read_tensors, write_tensors
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
 from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 
-if TYPE_CHECKING:
-    from rsa2c.agent import RSA2C
-    from rsa2c.envs import EnvLike
-
 Tensors = dict[str, NDArray[Any]]
+Metadata = dict[str, Any]
 
 SHAPES = {
     **{f"actor/{name}": axes for name, axes in (("centres", "q d"), ("errors", "q"), ("coefficients", "q m"))},
-    **{f"value/{name}": axes for name, axes in (("centres", "p d"), ("errors", "p"), ("coefficients", "p 1"))},
-    **dict.fromkeys(("actor/weights", "value/weights", "normaliser/mean", "normaliser/std"), "d"),
+    **dict.fromkeys(("actor/weights", "normaliser/mean", "normaliser/std"), "d"),
     **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
     "advantage/coefficients": "q m",
-    "value/offset": "1",
     "background": "b d",
     "importances/moments": "s d",
     "importances/null": "s",
 }
 """A model's tensors and the names of their axes: d features, m actions."""
-LOG = {"attributions/epoch": "n", "attributions/phi": "n d", "attributions/weights": "n d"}
-"""What a checkpoint has beside them and its history."""
+VALUE_SHAPES = {
+    "value/centres": "p d",
+    "value/errors": "p",
+    "value/coefficients": "p 1",
+    "value/weights": "d",
+    "value/offset": "1",
+}
+"""Those of the Value Critic, if there is one."""
+LOG_SHAPES = {"attributions/epoch": "n", "attributions/phi": "n d", "attributions/weights": "n d"}
+"""What a checkpoint has besides, with its history."""
 
 
-def save(agent: RSA2C, path: str | PathLike[str], checkpoint: bool = False) -> None:
-    """Write the agent as a model, or as a checkpoint with its history."""
-    tensors, metadata = agent.state(checkpoint)
-    write_tensors(path, tensors, metadata)
+@dataclass(frozen=True)
+class Task:
+    """What an agent was made for."""
+
+    env_id: str
+    is_id: bool
+    """Whether `env_id` alone makes the environment; a factory or a VectorEnv has to be given again."""
+    episode_limit: int | None
+    feature_names: tuple[str, ...]
+    action_names: tuple[str, ...]
 
 
-def load(path: str | PathLike[str], env: EnvLike | None = None, kind: str | None = None) -> RSA2C:
-    """The agent in a file; whatever does not fit together in it is an error that names the file."""
-    from rsa2c.agent import RSA2C
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything a file holds of an agent at the end of an epoch."""
 
-    tensors, metadata = read_tensors(path, kind)
-    try:
-        return RSA2C.from_state(tensors, metadata, env)
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RSA2CError) as error:
-        raise FileFormatError(
-            f"{path} is an rsa2c file whose content does not fit together ({type(error).__name__}: {error}). "
-            "Restore it from a copy, or train again."
-        ) from error
+    task: Task
+    preset: str
+    config: Config
+    state: TrainingState
+    history: tuple[dict[str, float], ...] = ()
+    """A row of metrics for each epoch."""
+    attributions: tuple[tuple[int, NDArray, NDArray], ...] = ()
+    """Epoch, mean absolute attribution (d,) and kernel weights (d,) of each attribution."""
+
+    def save(self, path: str | PathLike[str], checkpoint: bool = False) -> None:
+        """Write it as a model, or as a checkpoint with the history."""
+        write_tensors(path, *pack(self, checkpoint))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], kind: str | None = None) -> Snapshot:
+        """What a file holds; content that does not fit together is an error that names the file."""
+        tensors, metadata = read_tensors(path, kind, UPGRADES)
+        try:
+            return unpack(tensors, metadata)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RSA2CError) as error:
+            raise FileFormatError(
+                f"{path} is an rsa2c file whose content does not fit together ({type(error).__name__}: {error}). "
+                "Restore it from a copy, or train again."
+            ) from error
 
 
-def pack(agent: RSA2C, checkpoint: bool) -> tuple[Tensors, dict[str, Any]]:
-    """Tensors and JSON-able metadata of an agent."""
-    policy, value = agent.policy, agent._value
-    normaliser = policy.mean.normaliser
+def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
+    """Tensors and JSON-able metadata of a snapshot."""
+    state, task = snapshot.state, snapshot.task
+    policy, normaliser = state.policy, state.policy.mean.normaliser
     tensors: Tensors = {
-        "actor/coefficients": policy.mean.coefficients,
-        "advantage/coefficients": agent._advantage,
-        "value/coefficients": value.coefficients,
-        "value/offset": value.offset,
+        **_packed("actor", policy.mean),
+        "advantage/coefficients": state.advantage.coefficients,
         "normaliser/mean": normaliser.mean,
         "normaliser/std": normaliser.std,
         "bounds/low": policy.bounds.low,
         "bounds/high": policy.bounds.high,
-        "background": agent.background,
-        "importances/moments": agent.importances.moments,
-        "importances/null": agent.importances.null,
+        "background": state.background,
+        "importances/moments": state.importances.moments,
+        "importances/null": state.importances.null,
     }
-    for name, function in (("actor", policy.mean), ("value", value)):
-        tensors[f"{name}/centres"] = function.centres
-        tensors[f"{name}/errors"] = function.dictionary.errors
-        tensors[f"{name}/weights"] = function.kernel.weights
-    metadata: dict[str, Any] = {
+    if state.value is not None:
+        tensors |= _packed("value", state.value) | {"value/offset": state.value.offset}
+    metadata: Metadata = {
         "kind": "state" if checkpoint else "model",
-        "config": asdict(agent.config),
-        "env_id": agent.env_id,
-        "env_is_id": isinstance(agent.env_source, str),
-        "episode_limit": agent.episode_limit,
-        "preset": agent.preset,
-        "feature_names": list(agent.feature_names),
-        "action_names": list(agent.action_names),
-        "epoch": agent.epoch,
-        "num_timesteps": agent.num_timesteps,
-        "importance_updates": agent.importances.updates,
+        "config": snapshot.config.settings(),
+        "env_id": task.env_id,
+        "env_is_id": task.is_id,
+        "episode_limit": task.episode_limit,
+        "preset": snapshot.preset,
+        "feature_names": list(task.feature_names),
+        "action_names": list(task.action_names),
+        "epoch": state.epoch,
+        "num_timesteps": state.steps,
+        "importance_updates": state.importances.updates,
         "sigma": policy.sigma,
         "clip": normaliser.clip,
     }
     if checkpoint:
-        columns = list(agent.history[0]) if agent.history else []
+        columns = list(snapshot.history[0]) if snapshot.history else []
         metadata["history"] = columns
-        tensors["history"] = np.array([[row[column] for column in columns] for row in agent.history])
-        log = agent.attribution_log
-        d = len(agent.feature_names)
+        tensors["history"] = np.array([[row[column] for column in columns] for row in snapshot.history])
+        log, d = snapshot.attributions, len(task.feature_names)
         tensors["attributions/epoch"] = np.array([epoch for epoch, _, _ in log], dtype=np.int64)
         tensors["attributions/phi"] = np.array([phi for _, phi, _ in log]).reshape(len(log), d)
         tensors["attributions/weights"] = np.array([weights for _, _, weights in log]).reshape(len(log), d)
     return tensors, metadata
 
 
-def unpack(agent: RSA2C, tensors: Tensors, metadata: dict[str, Any], env: EnvLike | None) -> None:
-    """Fill an agent made by `RSA2C.__new__` from what `pack` gave."""
-    agent.feature_names, agent.action_names = _names(metadata, "feature_names"), _names(metadata, "action_names")
-    checkpoint = metadata["kind"] == "state"
-    shapes = {**SHAPES, **LOG} if checkpoint else SHAPES
-    _check(tensors, shapes, len(agent.feature_names), len(agent.action_names))
-    agent.config = config = Config().updated(**metadata["config"])
+def _packed(name: str, function: RKHSFunction) -> Tensors:
+    return {
+        f"{name}/centres": function.centres,
+        f"{name}/errors": function.dictionary.errors,
+        f"{name}/coefficients": function.coefficients,
+        f"{name}/weights": function.kernel.weights,
+    }
+
+
+def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
+    """What `pack` was given; anything that does not fit together is an error."""
+    features, actions = _names(metadata, "feature_names"), _names(metadata, "action_names")
+    config = Config.of(metadata["config"])
     Sizes.of(config)  # a trained agent has no "auto" left
-    agent.env_id, agent.preset = str(metadata["env_id"]), str(metadata["preset"])
-    agent.env_source = env if env is not None else (agent.env_id if metadata["env_is_id"] else None)
+    checkpoint = metadata["kind"] == "state"
+    shapes = {**SHAPES, **(VALUE_SHAPES if config.has_value else {}), **(LOG_SHAPES if checkpoint else {})}
+    _check(tensors, shapes, len(features), len(actions))
     limit = metadata.get("episode_limit")  # the first files of version 1 have none
-    agent.episode_limit = None if limit is None else _count(limit, "episode_limit")
-    agent.epoch, agent.num_timesteps = (_count(metadata[name], name) for name in ("epoch", "num_timesteps"))
+    task = Task(
+        str(metadata["env_id"]),
+        bool(metadata["env_is_id"]),
+        None if limit is None else _count(limit, "episode_limit"),
+        features,
+        actions,
+    )
+    history: tuple[dict[str, float], ...] = ()
+    log: tuple[tuple[int, NDArray, NDArray], ...] = ()
+    if checkpoint:
+        columns = _names(metadata, "history")
+        history = tuple(dict(zip(columns, map(float, row), strict=True)) for row in tensors["history"])
+        rows = zip(*(tensors[name] for name in LOG_SHAPES), strict=True)
+        log = tuple((int(epoch), phi, weights) for epoch, phi, weights in rows)
+    state = _state(tensors, metadata, config, task)
+    return Snapshot(task, str(metadata["preset"]), config, state, history, log)
+
+
+def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> TrainingState:
     clip, sigma = float(metadata["clip"]), float(metadata["sigma"])
     normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], clip)
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
@@ -137,17 +183,34 @@ def unpack(agent: RSA2C, tensors: Tensors, metadata: dict[str, Any], env: EnvLik
         dictionary = Dictionary(kernel, tensors[f"{name}/centres"], tensors[f"{name}/errors"])
         return RKHSFunction(dictionary, tensors[f"{name}/coefficients"], normaliser, outputs)
 
-    agent.policy = GaussianPolicy(function("actor", agent.action_names), sigma, bounds)
-    agent._value = replace(function("value", ("value",)), offset=tensors["value/offset"])
-    agent._advantage = tensors["advantage/coefficients"]
-    agent.background = tensors["background"]
+    mean, value = function("actor", task.action_names), None
+    if config.has_value:
+        value = replace(function("value", ("value",)), offset=tensors["value/offset"])
     updates = _count(metadata["importance_updates"], "importance_updates")
-    agent.importances = Importances(tensors["importances/moments"], tensors["importances/null"], updates)
-    columns = _names(metadata, "history") if checkpoint else ()
-    rows = tensors["history"] if checkpoint else ()
-    agent.history = [dict(zip(columns, map(float, row), strict=True)) for row in rows]
-    log = (tensors[name] for name in LOG) if checkpoint else ((), (), ())
-    agent.attribution_log = [(int(epoch), phi, weights) for epoch, phi, weights in zip(*log, strict=True)]
+    return TrainingState(
+        policy=GaussianPolicy(mean, sigma, bounds),
+        value=value,
+        advantage=replace(mean, coefficients=tensors["advantage/coefficients"]),
+        importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
+        background=tensors["background"],
+        epoch=_count(metadata["epoch"], "epoch"),
+        steps=_count(metadata["num_timesteps"], "num_timesteps"),
+    )
+
+
+def _from_version_1(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
+    """Version 1 wrote settings without an effect, a Value Critic where there was none, and counted the epochs of
+    attributions from zero."""
+    config = upgraded_settings(metadata["config"])
+    if config["value_fit"] == "none":
+        tensors = {name: array for name, array in tensors.items() if name not in VALUE_SHAPES}
+    if "attributions/epoch" in tensors:
+        tensors = {**tensors, "attributions/epoch": tensors["attributions/epoch"] + 1}
+    return tensors, {**metadata, "config": config}
+
+
+UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {1: _from_version_1}
+"""What turns a file of format version n into one of version n + 1."""
 
 
 def _check(tensors: Tensors, shapes: dict[str, str], d: int, m: int) -> None:
@@ -161,10 +224,10 @@ def _check(tensors: Tensors, shapes: dict[str, str], d: int, m: int) -> None:
             raise ValueError(f"{name} is not finite")
 
 
-def _names(metadata: dict[str, Any], key: str) -> tuple[str, ...]:
+def _names(metadata: Metadata, key: str) -> tuple[str, ...]:
     names = metadata[key]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{key} is no list of names")
+        raise ValueError(f"{key} is not a list of names")
     return tuple(names)
 
 

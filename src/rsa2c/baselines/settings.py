@@ -7,7 +7,7 @@ entry of Pendulum-v1, which is of its size, and an environment it does not have 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from rsa2c.config import ALGORITHMS, Config
@@ -112,6 +112,10 @@ class BaselineFields:
         Config(**{name: getattr(self, name) for name in SETTABLE})
         if self.seed >= 2**31:
             raise ConfigError(f"seed must be below 2**31 for a baseline (SB3's generators), got {self.seed}.")
+
+    def settings(self) -> dict[str, Any]:
+        """Name -> value of every setting."""
+        return asdict(self)
 
 
 SETTABLE = tuple(item.name for item in fields(BaselineFields))

@@ -60,7 +60,9 @@ def certify(arguments: list[str]) -> None:
     _print_rest(agent, certificate, options)
     region = Region(options.epsilon, options.norm, unit_scale(agent, options.units))
     print("\nthe paper's quantities, and what perturbations did at most (attacks and random ones)")
-    with agent._threads():
+    from rsa2c.algorithm.threads import limited_threads
+
+    with limited_threads(agent.config.threads):
         for quantity in paper_quantities(agent, states, region, np.random.default_rng(options.seed)):
             print(f"  {quantity}")
 

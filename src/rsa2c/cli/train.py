@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from rsa2c.baselines.settings import BASELINES, PRESET, BaselineFields, check_algorithm
 from rsa2c.cli.command import Flag, choice, command, parse, program
-from rsa2c.config import ALGORITHMS, Config, make_config
+from rsa2c.cli.settings import flags, given
+from rsa2c.config import ALGORITHMS, make_config
 from rsa2c.errors import described
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class CommonOptions:
+class RunOptions:
     """What to train, and where its files go."""
 
     env: tyro.conf.Positional[str]
@@ -29,13 +30,13 @@ class CommonOptions:
     """Variant of the method, or a baseline of Stable-Baselines3 (`rsa2c train ENV --algorithm sac --help` shows the
     flags it has)."""
     preset: str = "default"
-    """Named settings of the environment (sac and ppo have rl-zoo alone); the flags below change single ones."""
+    """Named settings of the environment (sac and ppo have rl-zoo only); the flags below override single ones."""
     total_timesteps: int | None = None
     """Training steps, rounded up to whole epochs (PPO: rollouts); unset takes a number fit for the environment."""
     out: str = "runs"
     """Folder in which the run's own folder is made."""
     no_track: Flag = False
-    """Write no TensorBoard events; else they are written where tensorboard is installed."""
+    """Write no TensorBoard events; otherwise they are written if tensorboard is installed."""
     no_report: Flag = False
     """Write no report.html at the end."""
     quiet: Flag = False
@@ -43,14 +44,7 @@ class CommonOptions:
 
 
 @dataclass
-class TrainOptions(CommonOptions):
-    """What to train, and where its files go."""
-
-    config: Config = field(default_factory=Config)
-
-
-@dataclass
-class BaselineOptions(CommonOptions):
+class BaselineOptions(RunOptions):
     """What to train, and where its files go."""
 
     config: BaselineFields = field(default_factory=BaselineFields)
@@ -60,28 +54,40 @@ class BaselineOptions(CommonOptions):
 def train(arguments: list[str]) -> None:
     """Train an agent in a new run folder.
 
-    Ctrl-C keeps the last whole epoch, and `rsa2c resume` goes on from there to exactly the same result (sac and ppo
-    begin again).
+    Ctrl-C keeps the last whole epoch, and `rsa2c resume` continues from there to exactly the same result (sac and ppo
+    start over). --help shows the settings people change, --help-all shows all of them.
     """
+    everything = "--help-all" in arguments
+    arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
     help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
     choices = [argument for argument in arguments if argument not in help_flags]
-    # The first reading finds which preset the flags are to change, the second changes it (or shows it).
-    first = parse(TrainOptions, choices or help_flags, train)
+    # The first reading finds out which preset the flags override, the second overrides it (or shows it).
+    first, told = _read(choices or help_flags, {}, everything or bool(choices))
     check_algorithm(first.algorithm)
     if first.algorithm in BASELINES:
         if help_flags:
             parse(BaselineOptions, help_flags, train, BaselineOptions(first.env, first.algorithm, PRESET))
-        told = {item.name: getattr(first.config, item.name) for item in fields(Config)}
-        _train(first, {name: value for name, value in told.items() if value != getattr(Config(), name)})
-        return
-    preset = make_config(first.env, first.preset, first.algorithm)
-    default = TrainOptions(first.env, first.algorithm, first.preset, config=preset)
-    options = parse(TrainOptions, help_flags or choices, train, default)
-    _announce(options.quiet)
-    _train(options, asdict(options.config))
+    else:
+        preset = make_config(first.env, first.preset, first.algorithm).settings()
+        shown = {"env": first.env, "algorithm": first.algorithm, "preset": first.preset}
+        first, told = _read(help_flags or choices, preset, everything or not help_flags, shown)
+        _announce(first.quiet)
+    _train(first, told)
 
 
-def _train(options: CommonOptions, told: dict[str, Any]) -> None:
+def _read(
+    arguments: list[str], preset: dict[str, Any], everything: bool, shown: dict[str, str] | None = None
+) -> tuple[RunOptions, dict[str, Any]]:
+    """The run's options, and the settings that differ from the preset's."""
+    classes = flags(preset, everything)
+    members = [(name, kind, field(default_factory=kind)) for name, kind in classes.items()]
+    options = make_dataclass("TrainOptions", members, bases=(RunOptions,))
+    options.__doc__ = RunOptions.__doc__
+    read: Any = parse(options, arguments, train, options(**shown) if shown else None)
+    return read, given(read, tuple(classes))
+
+
+def _train(options: RunOptions, told: dict[str, Any]) -> None:
     from rsa2c.runs.training import train_run
 
     run = train_run(
@@ -136,7 +142,7 @@ def _announce(quiet: bool) -> None:
         print("preparing (compiles for some seconds in the first run after an installation)", file=sys.stderr)
 
 
-def _finish(run: Run, options: CommonOptions | ResumeOptions) -> None:
+def _finish(run: Run, options: RunOptions | ResumeOptions) -> None:
     """Judge the run, write its report, say what it came to; a report that fails costs nothing but itself."""
     from rsa2c.report import write_report
     from rsa2c.runs.training import FINAL_EPISODES, judge

@@ -26,6 +26,8 @@ class ProductKernel:
     length_scale: float
     weights: NDArray[np.float64]
     name: ClassVar[str]
+    factor_operations: ClassVar[int]
+    """Floating-point operations of one factor k_i."""
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)
@@ -62,6 +64,11 @@ class ProductKernel:
         """(N, m, d): derivative of sum_j k(x, y_j) c_j with respect to x."""
         raise NotImplementedError
 
+    @staticmethod
+    def operations(n: int, q: int, d: int) -> int:
+        """Floating-point operations of k(x, y) for n states and q centres of d features."""
+        raise NotImplementedError
+
     def reweighted(self, weights: NDArray) -> ProductKernel:
         """The same kernel with other feature weights."""
         return replace(self, weights=weights)
@@ -72,6 +79,11 @@ class RBF(ProductKernel):
     """k_i(x_i, y_i) = exp(-w_i (x_i - y_i)^2 / (2 l^2))."""
 
     name: ClassVar[str] = "rbf"
+    factor_operations: ClassVar[int] = 5
+
+    @staticmethod
+    def operations(n: int, q: int, d: int) -> int:
+        return n * q * (2 * d + 3) + (3 * d + 1) * (n + q)
 
     def bind(self, y: NDArray, dtype: np.dtype | type = np.float64) -> Features:
         scales = self.scales.astype(dtype)
@@ -103,6 +115,11 @@ class Laplace(ProductKernel):
     """k_i(x_i, y_i) = exp(-sqrt(w_i) |x_i - y_i| / l)."""
 
     name: ClassVar[str] = "laplace"
+    factor_operations: ClassVar[int] = 4
+
+    @staticmethod
+    def operations(n: int, q: int, d: int) -> int:
+        return n * q * (3 * d + 1) + (n + q) * d
 
     def bind(self, y: NDArray, dtype: np.dtype | type = np.float64) -> Features:
         scales = self.scales.astype(dtype)

@@ -29,7 +29,7 @@ class Embedded:
     def __init__(self, agent: RSA2C) -> None:
         self.agent = agent
         self.functions: dict[str, RKHSFunction] = {"action": agent.policy_mean}
-        if agent.config.baseline != "none":
+        if agent.config.has_value:
             self.functions = {"value": agent.value, **self.functions}
         self.nodes = {name: self._nodes(f) for name, f in self.functions.items()}
         work = max(f.centres.size * self.nodes[name] for name, f in self.functions.items())

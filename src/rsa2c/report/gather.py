@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rsa2c.baselines.policy import BASELINES
 from rsa2c.config import preset_names
-from rsa2c.cost.flops import mean_flops
+from rsa2c.cost.typical import mean_flops
 from rsa2c.errors import RSA2CError
 from rsa2c.report import attention, certificates, episodes, result, trust
 from rsa2c.report.embedded import Embedded

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rsa2c.config import Config, make_config
+from rsa2c.config import make_config
 from rsa2c.evaluate import EvaluationResult
 from rsa2c.report.episodes import noise_episodes
 from rsa2c.runs.evaluation import evaluate_policy
@@ -93,12 +92,11 @@ def rerun_command(document: dict[str, Any]) -> str:
     if preset != "default":
         parts.append(f"--preset {preset}")
     parts.append(f"--total-timesteps {document['total_timesteps']}")
-    expected = make_config(environment, preset, algorithm)
-    for one in fields(Config):
-        before, now = getattr(expected, one.name), config.get(one.name)
-        settled = before in ("auto", None) or one.name in ("seed", "backend")
-        if one.name in config and now != before and not settled:
-            flag = one.name.replace("_", "-")
+    expected = make_config(environment, preset, algorithm).settings()
+    for name, now in config.items():
+        settled = expected.get(name) == "auto" or name in ("seed", "backend")
+        if now != expected.get(name) and not settled:
+            flag = name.replace("_", "-")
             parts.append(f"--{'' if now else 'no-'}{flag}" if isinstance(now, bool) else f"--{flag} {now}")
     return " ".join(parts)
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from rsa2c import statistics
 from rsa2c.agent import RSA2C
 from rsa2c.baselines.policy import Baseline
-from rsa2c.cost import flops as cost
 from rsa2c.cost import networks as network_cost
+from rsa2c.cost.typical import mean_flops
 from rsa2c.envs import lqr
 from rsa2c.errors import FileFormatError, NotFoundError
 from rsa2c.files import PathLike, write_atomically
@@ -148,7 +148,7 @@ def _gflop(policy: RSA2C | Baseline, row_steps: float) -> float:
     """Operations of an epoch at the last dictionary; of a baseline, for the steps of each row of its metrics."""
     if isinstance(policy, RSA2C):
         sizes = len(policy.feature_names), len(policy.action_names), policy.dictionary_size
-        return sum(cost.mean_flops(policy.config, *sizes).values()) / 1e9
+        return sum(mean_flops(policy.config, *sizes).values()) / 1e9
     spaces = policy.model.observation_space, policy.model.action_space
     each = network_cost.iteration(policy.algorithm, policy.env_id, *(space.shape[0] for space in spaces))
     return each.flops / each.steps * row_steps / 1e9

@@ -52,7 +52,7 @@ class Quantity:
 def paper_quantities(agent: RSA2C, states: Array, region: Region, rng: np.random.Generator) -> list[Quantity]:
     """delta_psi, M_V, the bounds of value and SHAP values, the value representation, Theorem 1, at raw states."""
     rows: list[Quantity] = []
-    if agent.config.baseline != "none":
+    if agent.config.has_value:
         local = Local(agent.value, states, region.scale)
         reach = Reach(local, region.radii(len(states)), region.norm)
         moved = output_attacks(agent.value, states, region, rng, TRIALS)

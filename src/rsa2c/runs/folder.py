@@ -19,7 +19,6 @@ import platform
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import cache
 from importlib import metadata as package_metadata
 from pathlib import Path
@@ -29,8 +28,9 @@ import numpy as np
 import yaml
 
 from rsa2c import files
-from rsa2c.config import Config
-from rsa2c.errors import DataError, FileFormatError, NotFoundError, RunExistsError
+from rsa2c.baselines.settings import BASELINES
+from rsa2c.config import Config, upgraded_settings
+from rsa2c.errors import ConfigError, DataError, FileFormatError, NotFoundError, RunExistsError
 from rsa2c.files import (
     PathLike,
     StorageError,
@@ -52,7 +52,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "StorageError", "find_runs", "make_run_id", "provenance", "read_tensors", "write_tensors"]
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 wrote settings without an effect; those of baselines are the same in both."""
+    if document.get("algorithm") in BASELINES:
+        return document
+    return {**document, "config": upgraded_settings(document["config"])}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_version_1}
 """What makes a `config.yaml` of format version n one of version n + 1, where they differ (`files.UPGRADES`)."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,199}")
 _SEED = re.compile(r"__s\d+(?=__|$)")
@@ -120,7 +127,7 @@ class Run:
             ) from error
         with run.locked():
             cls.refuse_existing(out, run_id)
-            run.write_config({**extra, **provenance(*packages), "config": asdict(config)})
+            run.write_config({**extra, **provenance(*packages), "config": config.settings()})
         return run
 
     @classmethod
@@ -189,7 +196,7 @@ class Run:
         try:
             for upgrade in pending(document.get("format", 1), UPGRADES, refusal):
                 document = upgrade(document)
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, ConfigError) as error:
             raise refusal(f"it cannot be brought to version {files.VERSION} ({error})") from error
         document = {"preset": "default", **document, "format": files.VERSION}
         wanted = {"environment": str, "algorithm": str, "preset": str, "total_timesteps": int, "config": dict}

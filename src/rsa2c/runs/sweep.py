@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rsa2c.baselines import settings as rl_zoo
-from rsa2c.config import Config, default_timesteps, make_config
+from rsa2c.config import Config, all_settings, default_timesteps, make_config
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RSA2CError, did_you_mean
 from rsa2c.runs.executors import Executor, run_all
 from rsa2c.files import HeldError, PathLike, StorageError, read_yaml
@@ -111,7 +111,7 @@ class Grid:
     @classmethod
     def of(cls, document: Any, source: str = "the sweep") -> Grid:
         """The grid of a mapping such as a sweep file holds; `source` names it in errors."""
-        known = {item.name for item in fields(Config)} - set(INSTEAD)
+        known = set(all_settings(Config)) - set(INSTEAD)
         if not isinstance(document, Mapping):
             raise ConfigError(f"{source} must be a mapping such as `environments: [Pendulum-v1]`, got {document!r}.")
         names = [*AXES, *OPTIONS, *sorted(known)]
@@ -246,12 +246,11 @@ def check_same(job: Job, run: Run) -> None:
             f"run {run.path} was told to train {steps:,} steps, the sweep asks for {job.total_timesteps:,}. "
             "Use another --out, or delete that run's folder."
         )
-    wanted = job.settings()
-    for item in fields(wanted):
-        asked, had = getattr(wanted, item.name), document["config"].get(item.name, item.default)
+    for name, asked in job.settings().settings().items():
+        had = document["config"].get(name)
         if asked not in ("auto", had):
             raise ConfigError(
-                f"run {run.path} was made with {item.name}={had!r}, the sweep asks for {asked!r}. "
+                f"run {run.path} was made with {name}={had!r}, the sweep asks for {asked!r}. "
                 "Use another --out, or delete that run's folder."
             )
 

@@ -97,7 +97,7 @@ def epoch_scalars(agent: RSA2C, seconds: float, steps: int) -> dict[str, float]:
     for name, value in row.items():
         if name not in _NOT_SCALARS:
             scalars[f"{'rollout' if name in _ROLLOUT else 'train'}/{name}"] = value
-    if agent.attribution_log and agent.attribution_log[-1][0] == agent.epoch - 1:
+    if agent.attribution_log and agent.attribution_log[-1][0] == agent.epoch:
         _, phi, weights = agent.attribution_log[-1]
         for name, importance, weight in zip(agent.feature_names, phi, weights, strict=True):
             scalars[f"shap/importance/{name}"] = importance

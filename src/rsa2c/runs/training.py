@@ -8,7 +8,6 @@ the same functions.
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -18,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from rsa2c.runs import baseline_training as baseline_runs
-from rsa2c.algorithm import snapshot
+from rsa2c.algorithm.epoch import PHASES
+from rsa2c.algorithm.snapshot import Snapshot
 from rsa2c.agent import RSA2C
 from rsa2c.baselines.policy import BASELINES, Baseline
-from rsa2c.config import Config, algorithm_name, default_timesteps, make_config
+from rsa2c.config import algorithm_name, default_timesteps, make_config
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError, NotFoundError
 from rsa2c.files import PathLike, StorageError
-from rsa2c.algorithm.learner import PHASES
 from rsa2c.progress import progress
 from rsa2c.runs.evaluation import (
     EVALUATION_SEED,
@@ -170,9 +169,8 @@ def load_agent(run: Run, fresh: bool = False) -> RSA2C:
             "--algorithm rsa2c-kme trains."
         )
     if run.state_path.exists():
-        return snapshot.load(run.state_path, kind="state")
+        return RSA2C.of(Snapshot.load(run.state_path, kind="state"))
     if fresh:
-        Config().updated(**document["config"])  # refuses by name what is no field
         return RSA2C(document["environment"], preset=document["preset"], **document["config"])
     if run.model_path.exists():
         return RSA2C.load(run.model_path)
@@ -209,30 +207,28 @@ def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> No
         except KeyboardInterrupt:
             with signals_ignored():
                 keeper.save()
-            kept = f"the unfinished epoch is discarded and epoch {keeper.boundary.epoch} is saved"
+            kept = f"the unfinished epoch is discarded and epoch {keeper.boundary.state.epoch} is saved"
             raise TrainingInterrupted(run, kept) from None
         except Exception as error:
             kept = "The last checkpoint is kept" if run.state_path.exists() else "Nothing was saved yet"
             with suppress(StorageError), signals_ignored():
                 keeper.save()
-                kept = f"Epoch {keeper.boundary.epoch} is saved"
+                kept = f"Epoch {keeper.boundary.state.epoch} is saved"
             error.add_note(f"{kept}. Continue with: rsa2c resume {run.path}")
             raise
 
 
 class _Keeper:
-    """Writes the folder as epochs pass. `boundary` is the agent at the last one: a shallow copy is enough,
-    because an epoch replaces what the agent holds and changes nothing in place but its logs."""
+    """Writes the folder as epochs pass; `boundary` is the agent as it was after the last one."""
 
     def __init__(
         self, run: Run, agent: RSA2C, goal: int, show: Callable[..., None], tracker: Tracker | None
     ) -> None:
         self.run, self.agent, self.goal, self.show, self.tracker = run, agent, goal, show, tracker
-        self.boundary = _shallow(agent)
+        self.boundary = agent.snapshot()
         rows = run.read_metrics()
         self.seconds = float(rows[-1].get("seconds", 0.0)) if rows else 0.0
         self.first_seconds, self.first_steps = self.seconds, agent.num_timesteps
-        self.phases = dict(agent.seconds)
         done = run.read_evaluations() if run.evaluations_path.exists() else None
         self.evaluations: list[tuple[int, np.ndarray, np.ndarray, float]] = []
         if done:
@@ -244,14 +240,14 @@ class _Keeper:
         """Called by `learn` after every epoch."""
         now = time.perf_counter()
         self.seconds += now - self.resumed
-        spent = {name: self.agent.seconds[name] - self.phases.get(name, 0.0) for name in PHASES}
-        self.phases = dict(self.agent.seconds)
-        times = {"seconds": self.seconds, **{f"seconds_{name}": value for name, value in spent.items()}}
-        self.run.append_metrics({**self.agent.history[-1], **{name: round(x, 5) for name, x in times.items()}})
+        record = self.agent.record
+        assert record is not None, "an epoch has just ended"
+        times = {"seconds": self.seconds, **{f"seconds_{name}": record.seconds[name] for name in PHASES}}
+        self.run.append_metrics({**record.metrics, **{name: round(x, 5) for name, x in times.items()}})
         last = self.agent.num_timesteps >= self.goal
         due = self.agent.epoch % self.agent.config.epochs_between_evaluations == 0
         self.show(evaluation=self.evaluate() if due or last else None)
-        self.boundary = _shallow(self.agent)
+        self.boundary = self.agent.snapshot()
         if self.tracker is not None:
             steps, seconds = self.agent.num_timesteps - self.first_steps, self.seconds - self.first_seconds
             self.tracker.scalars(self.agent.num_timesteps, epoch_scalars(self.agent, seconds, steps))
@@ -274,22 +270,15 @@ class _Keeper:
         boundary, run = self.boundary, self.run
         if run.metrics_path.exists():
             run.sync_metrics()
-        past = [row for row in self.evaluations if row[0] <= boundary.num_timesteps]
+        past = [row for row in self.evaluations if row[0] <= boundary.state.steps]
         if past:
             timesteps, results, lengths, gaps = zip(*past, strict=True)
             gap = None if np.all(np.isnan(gaps)) else np.array(gaps)
             run.write_evaluations(np.array(timesteps), np.stack(results), np.stack(lengths), gap)
-        if boundary.attribution_log:
-            before, phi, weights = zip(*boundary.attribution_log, strict=True)
-            epoch, names = np.array(before) + 1, np.array(boundary.feature_names)
-            run.write_attributions(epoch, names, np.stack(phi), np.stack(weights))
-        snapshot.save(boundary, run.model_path)
-        snapshot.save(boundary, run.state_path, checkpoint=True)
+        if boundary.attributions:
+            epochs, phi, weights = zip(*boundary.attributions, strict=True)
+            names = np.array(boundary.task.feature_names)
+            run.write_attributions(np.array(epochs), names, np.stack(phi), np.stack(weights))
+        boundary.save(run.model_path)
+        boundary.save(run.state_path, checkpoint=True)
         self.saved_at = time.perf_counter()
-
-
-def _shallow(agent: RSA2C) -> RSA2C:
-    boundary = copy.copy(agent)
-    boundary.history = list(agent.history)
-    boundary.attribution_log = list(agent.attribution_log)
-    return boundary

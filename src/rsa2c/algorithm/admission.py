@@ -1,0 +1,82 @@
+"""Dictionaries grow with what a batch shows that they cannot express; at capacity, states are replaced."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.algorithm import released, schedules
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.rollout import Batch, thinned
+from rsa2c.algorithm.work import Basis, Growth
+from rsa2c.config import AnnealedAdmission, Config, LargestError, NoReplacement
+from rsa2c.kernel.dictionary import cheapest_removals
+from rsa2c.kernel.linalg import second_moment
+from rsa2c.kernel.rkhs import RKHSFunction
+
+ADMISSION_LIMIT = 64
+"""Most states admitted per epoch: more would be chosen for a policy that the next step changes."""
+
+
+def admit(
+    mean: RKHSFunction,
+    value: RKHSFunction | None,
+    batch: Batch,
+    config: Config,
+    epoch: int,
+    rng: np.random.Generator,
+) -> tuple[RKHSFunction, RKHSFunction | None, tuple[Growth, ...]]:
+    """Actor's mean and Value Critic on dictionaries that have seen the batch."""
+    if isinstance(config.admission, AnnealedAdmission) and epoch % config.admission.admission_every:
+        return mean, value, ()
+    candidates = thinned(batch.states, config.admission.admission_candidates, rng).astype(np.float64)
+    mean, growth = _grown(mean, candidates, config, epoch)
+    growths = [growth]
+    if value is not None:
+        value, growth = _grown(value, candidates, config, epoch)
+        growths.append(growth)
+    return mean, value, tuple(growth for growth in growths if growth is not None)
+
+
+def threshold_at(config: Config, epoch: int) -> float:
+    """Admission threshold of an epoch."""
+    admission = config.admission
+    if isinstance(admission, AnnealedAdmission):
+        start, end = admission.admission_threshold, admission.admission_threshold_final
+        return schedules.geometric(start, end, epoch, admission.admission_epochs)
+    return admission.admission_threshold
+
+
+def limit_of(config: Config) -> int:
+    """Most states admitted per epoch and dictionary."""
+    admission = config.admission
+    return admission.admission_limit if isinstance(admission, AnnealedAdmission) else ADMISSION_LIMIT
+
+
+def _grown(
+    function: RKHSFunction, candidates: NDArray, config: Config, epoch: int
+) -> tuple[RKHSFunction, Growth | None]:
+    """The function on a dictionary that was offered the candidates, and what that changed; None if nothing was due."""
+    basis, outputs = Basis.of(function.dictionary), len(function.output_names)
+    threshold, room = threshold_at(config, epoch), Sizes.of(config).capacity - basis.states
+    if room > 0:
+        grown = function.grow(function.dictionary.grown(candidates, threshold, min(room, limit_of(config))))
+        admitted = grown.dictionary.size - basis.states
+        return grown, Growth(basis, outputs, len(candidates), admitted)
+    rule = config.replacement
+    if isinstance(rule, NoReplacement) or epoch % rule.replacement_every:
+        return function, None
+    dictionary = function.dictionary
+    offered = dictionary.grown(candidates, threshold, min(rule.replacement_limit, dictionary.size))
+    excess = offered.size - Sizes.of(config).capacity
+    if excess <= 0:
+        return function, Growth(basis, outputs, len(candidates), 0)
+    if isinstance(rule, LargestError):
+        positions = released.largest_errors(dictionary, excess)
+    else:
+        moment = second_moment(dictionary.kernel(candidates, dictionary.centres))
+        positions = cheapest_removals(dictionary, function.coefficients, excess, moment)
+    pruned = function.prune(positions)
+    grown = pruned.grow(pruned.dictionary.grown(candidates, threshold, excess))
+    admitted = grown.dictionary.size - pruned.dictionary.size
+    return grown, Growth(basis, outputs, len(candidates), admitted, excess)

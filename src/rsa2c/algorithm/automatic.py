@@ -1,0 +1,70 @@
+"""What `"auto"` means: settings that follow from the environment's dimensions and a warm-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.config import Config, KLStep
+from rsa2c.errors import ConfigError, EnvError
+
+STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
+"""Steps of an epoch grow with the number of features: 4,800 for Pendulum-v1, as in the paper, and no more than 8,000,
+which serve 105 features."""
+MOST_ENVIRONMENTS = 96
+"""More environments side by side are no faster on one core."""
+CAPACITY_FACTOR, SMALL_CAPACITY, LARGE_CAPACITY = 148, 256, 1024
+"""Dictionary capacity grows with the square root of the number of features: 256 for 3, 725 for 24, 1,024 for 105."""
+KL_OF_ONE_ACTION, KL_OF_MANY = 0.03, 0.02
+"""KL of a step; one action dimension tolerates more."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The numbers of a configuration that may be "auto", once they are settled."""
+
+    n_envs: int
+    horizon: int
+    capacity: int
+
+    @classmethod
+    def of(cls, config: Config) -> Sizes:
+        """Those of a settled configuration."""
+        return cls(int(config.n_envs), int(config.horizon), int(config.capacity))
+
+    @property
+    def epoch_steps(self) -> int:
+        """Environment steps of an epoch."""
+        return self.n_envs * self.horizon
+
+
+def settle_sizes(config: Config, d: int, m: int, limit: int | None) -> Config:
+    """Every "auto" that depends on the environment's dimensions alone."""
+    settled: dict[str, Any] = {}
+    if config.horizon == "auto":
+        if limit is None:
+            raise ConfigError("this environment has no episode limit, so horizon='auto' has no answer. Set horizon.")
+        settled["horizon"] = limit
+    horizon = int(settled.get("horizon", config.horizon))
+    if config.n_envs == "auto":
+        steps = np.clip(STEPS_PER_FEATURE * d, SMALL_BATCH, LARGE_BATCH)
+        settled["n_envs"] = int(np.clip(round(steps / horizon), 1, MOST_ENVIRONMENTS))
+    if config.capacity == "auto":
+        capacity = round(CAPACITY_FACTOR * np.sqrt(d))
+        settled["capacity"] = int(np.clip(capacity, SMALL_CAPACITY, LARGE_CAPACITY))
+    if isinstance(config.step, KLStep) and config.step.kl == "auto":
+        settled["kl"] = KL_OF_ONE_ACTION if m == 1 else KL_OF_MANY
+    return config.updated(**settled)
+
+
+def settle_length_scale(config: Config, x: NDArray) -> Config:
+    """l = factor * sqrt(E|x - x'|^2 / 2) over normalised warm-up states x (N, d): constant features do not count."""
+    if config.length_scale != "auto":
+        return config
+    spread = float(np.sqrt(np.sum(np.var(x, axis=0))))
+    if spread == 0:
+        raise EnvError("no observation varied in the warm-up, so length_scale='auto' has no answer. Set length_scale.")
+    return config.updated(length_scale=config.length_scale_factor * spread)

@@ -1,0 +1,148 @@
+"""RSA2C: one epoch of the paper's Algorithm 1, as a function from state to state.
+
+Collect with the current policy, let the dictionaries grow, fit the Value Critic, attribute it by RKHS-SHAP, make the
+attributions the kernel's feature weights, fit the Advantage Critic, step the Actor. An epoch that fails returns
+nothing, and the state it was given is still what it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from rsa2c.algorithm import diagnostics
+from rsa2c.algorithm.admission import admit
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.phases import (
+    estimate_advantage,
+    fit_advantage_critic,
+    fit_value,
+    roll_out,
+    standardised,
+    step_actor,
+)
+from rsa2c.algorithm.reweighting import attribute_and_reweight
+from rsa2c.algorithm.rollout import Batch, discounted_returns, thinned
+from rsa2c.algorithm.schedules import linear
+from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
+from rsa2c.algorithm.work import Basis, Work
+from rsa2c.config import Config
+from rsa2c.kernel.rkhs import RKHSFunction
+
+BACKGROUND_STATES = 256
+"""Visited states kept as the background of explanations: the game's error falls as 1/sqrt of their number, and 256
+keep a model file small."""
+PHASES = ("collect", "admit", "value", "attribute", "advantage", "actor")
+"""The phases of an epoch, in order; `EpochRecord.seconds` has the time of each."""
+
+Around = Callable[[str], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class EpochRecord:
+    """What is known of an epoch besides the state it led to."""
+
+    metrics: dict[str, float]
+    """The epoch's row of `metrics.csv`."""
+    seconds: dict[str, float]
+    """Phase -> seconds."""
+    work: Work
+    attribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    """Mean absolute attribution and kernel weight of each feature, (d,) both, where attributions were due."""
+
+
+def epoch(
+    state: TrainingState, env: VectorEnv, config: Config, around: Around = nullcontext
+) -> tuple[TrainingState, EpochRecord]:
+    """The state after one epoch in `env`, and the epoch's record; `around(phase)` is entered around each phase."""
+    clock, t = _Clock(around), state.epoch
+    policy = state.policy.with_sigma(linear(config.sigma_initial, config.sigma_final, t, config.sigma_epochs))
+    before = Basis.of(policy.mean.dictionary)
+    with clock("collect"):
+        batch = roll_out(policy, env, config, generator(config, t, COLLECT))
+    with clock("admit"):
+        mean, value, growths = admit(policy.mean, state.value, batch, config, t, generator(config, t, ADMIT))
+        policy = replace(policy, mean=mean)
+    with clock("value"):
+        value_basis = Basis.of(value.dictionary) if value is not None else None
+        value, values = fit_value(value, batch, config, t)
+        advantage = estimate_advantage(batch, values, config)
+    with clock("attribute"):
+        streams = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
+        guided = attribute_and_reweight(
+            policy, value, state.importances, batch, values, advantage, config, t, streams
+        )
+    with clock("advantage"):
+        actor_basis = Basis.of(guided.policy.mean.dictionary)
+        fit = fit_advantage_critic(guided.policy, batch, advantage, config)
+    with clock("actor"):
+        policy_after, kl = step_actor(guided.policy, fit, config, t)
+    mean = policy_after.mean
+    after = TrainingState(
+        policy=policy_after,
+        value=guided.value,
+        advantage=replace(mean, coefficients=fit.weights),
+        importances=guided.importances,
+        background=_raw(thinned(batch.states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)), mean),
+        epoch=t + 1,
+        steps=state.steps + Sizes.of(config).epoch_steps,
+    )
+    metrics = _metrics(after, batch, values, kl, config.gamma)
+    if config.diagnostics:
+        with clock("diagnose"):
+            metrics |= diagnostics.of_epoch(
+                batch, standardised(advantage), fit, policy.mean, guided.policy, guided.value
+            )
+    work = Work(
+        batch.n, len(batch.points), mean.kernel.dimension, mean.coefficients.shape[1], before, actor_basis, value_basis,
+        growths, guided.work, guided.reprojections,
+    )  # fmt: skip
+    return after, EpochRecord(metrics, clock.seconds, work, guided.attribution)
+
+
+def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gamma: float) -> dict[str, float]:
+    """The epoch's row of metrics."""
+    returns = discounted_returns(batch, values, gamma)
+    spread = float(np.var(returns))
+    explained = 1.0 - float(np.var(returns - values[batch.state_index])) / spread if spread > 0 else float("nan")
+    finished = len(batch.episode_returns) > 0
+    weights = state.policy.mean.kernel.weights
+    return {
+        "epoch": state.epoch,
+        "timesteps": state.steps,
+        "ep_rew_mean": float(np.mean(batch.episode_returns)) if finished else float("nan"),
+        "ep_len_mean": float(np.mean(batch.episode_lengths)) if finished else float("nan"),
+        "sigma": state.policy.sigma,
+        "kl": kl,
+        "explained_variance": explained,
+        "actor_states": state.policy.mean.dictionary.size,
+        "value_states": state.value.dictionary.size if state.value is not None else 0,
+        "weight_ratio": float(weights.max() / weights.min()),
+    }
+
+
+def _raw(x: NDArray, mean: RKHSFunction) -> NDArray[np.float64]:
+    """Normalised states in raw observation units."""
+    return x.astype(np.float64) * mean.normaliser.std + mean.normaliser.mean
+
+
+@dataclass
+class _Clock:
+    """Times the phases of an epoch, each inside what the caller wraps around it."""
+
+    around: Around
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        began = time.perf_counter()
+        with self.around(phase):
+            yield
+        self.seconds[phase] = time.perf_counter() - began

@@ -1,0 +1,104 @@
+"""The smaller phases of an epoch, each a function of what it uses; `epoch.py` has their order.
+
+Growing dictionaries is in `admission.py`, attribution and the change of kernel weights in `reweighting.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from rsa2c.algorithm import released, schedules
+from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, mean_kl, step_direction
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.critics import AdvantageFit, fit_advantage, lstd
+from rsa2c.algorithm.rollout import Batch, advantages, collect, discounted_returns
+from rsa2c.algorithm.state import dtype_of
+from rsa2c.config import LSTD, Config, KLStep, NoValue, ReleasedAdvantage
+from rsa2c.kernel.rkhs import RKHSFunction
+
+ROUNDING_POWER = 0.6
+"""Advantages that vary less than this power of machine epsilon, relative to the values, are the fit's rounding."""
+
+
+def roll_out(policy: GaussianPolicy, env: VectorEnv, config: Config, rng: np.random.Generator) -> Batch:
+    """Roll out the policy from fresh environments."""
+    act = policy.sampler(rng, dtype_of(config))
+    seed = int(rng.integers(2**31 - 2**16))
+    return collect(
+        env,
+        act,
+        policy.mean.normaliser,
+        Sizes.of(config).horizon,
+        seed,
+        rng,
+        restart_p=config.restart_p,
+        dtype=dtype_of(config),
+        step_timeout=config.step_timeout,
+    )
+
+
+def fit_value(
+    value: RKHSFunction | None, batch: Batch, config: Config, epoch: int
+) -> tuple[RKHSFunction | None, NDArray[np.float64]]:
+    """The Value Critic fitted to the batch, and its value at every point of the batch, (N + S,); zeros without one."""
+    fit = config.value
+    if value is None or isinstance(fit, NoValue):
+        return None, np.zeros(len(batch.points))
+    phi = value.dictionary.features(batch.points.dtype.type)(batch.points)
+    constant = 0.0
+    if isinstance(fit, LSTD):
+        weights, constant = lstd(phi, batch, config.gamma, fit.value_lambda, fit.value_ridge, value.dictionary.gram)
+    else:
+        weights = released.sweep_value(phi, batch, value.coefficients[:, 0], fit, config, epoch)
+    offset = np.array([constant])
+    fitted = replace(value, coefficients=weights[:, None], offset=offset)
+    return fitted, (phi @ weights.astype(phi.dtype)).astype(np.float64) + offset
+
+
+def estimate_advantage(batch: Batch, values: NDArray, config: Config) -> NDArray[np.float64]:
+    """GAE(lambda) on the Value Critic, or without one the returns themselves; in reward units, (N,)."""
+    if not config.has_value:
+        return discounted_returns(batch, None, config.gamma)
+    estimate = advantages(batch, values, config.gamma, config.advantage.gae_lambda)
+    rounding = float(np.finfo(batch.points.dtype).eps) ** ROUNDING_POWER * float(np.abs(values).max())
+    return estimate if estimate.std() > rounding else np.zeros_like(estimate)
+
+
+def standardised(advantage: NDArray) -> NDArray[np.float64]:
+    """Mean zero and unit spread; zero where nothing varies."""
+    spread = float(advantage.std())
+    return (advantage - advantage.mean()) / spread if spread > 0 else np.zeros_like(advantage)
+
+
+def fit_advantage_critic(
+    policy: GaussianPolicy, batch: Batch, advantage: NDArray, config: Config
+) -> AdvantageFit:
+    """The Advantage Critic on the actor's dictionary, in closed form."""
+    rule, dictionary, covariance = config.advantage, policy.mean.dictionary, policy.covariance
+    phi = dictionary.features(batch.points.dtype.type)(batch.states)
+    noise = batch.latents - batch.means
+    target = standardised(advantage)
+    if isinstance(rule, ReleasedAdvantage):
+        target = released.clipped_advantage(target, rule)
+    fit = fit_advantage(phi, noise, target, dictionary.gram, covariance, rule.advantage_ridge)
+    if isinstance(rule, ReleasedAdvantage) and rule.smooth_advantage:
+        fit = released.smoothed(fit, phi, noise, covariance)
+    return fit
+
+
+def step_actor(
+    policy: GaussianPolicy, fit: AdvantageFit, config: Config, epoch: int
+) -> tuple[GaussianPolicy, float]:
+    """The policy after a step of its mean, and the step's mean KL."""
+    direction, rule = step_direction(fit, policy.mean.dictionary, config.metric), config.step
+    if isinstance(rule, KLStep):
+        first = float(rule.kl)
+        kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs)
+        size = kl_step_size(direction, fit.second_moment, policy.covariance, kl)
+    else:
+        direction, size = released.step_of(direction, rule, epoch)
+    return policy.step(direction, size), mean_kl(size * direction, fit.second_moment, policy.covariance)

@@ -1,0 +1,131 @@
+"""The rules of the paper's released code, which only the preset `paper` uses.
+
+Value fits by sweeps of single transitions, replacement by stored error, smoothed advantages, clipped steps of
+constant size, and kernel weights from ratios of length scales.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.algorithm import schedules
+from rsa2c.algorithm.critics import AdvantageFit, policy_gradient, require_finite
+from rsa2c.algorithm.rollout import Batch, discounted_returns
+from rsa2c.config import TD, Config, ConstantStep, PolynomialStep, ReleasedAdvantage, ReleasedGuidance
+from rsa2c.config.released import MonteCarlo
+from rsa2c.kernel.dictionary import Dictionary
+
+
+def sweep_value(
+    phi: NDArray, batch: Batch, weights: NDArray, fit: TD | MonteCarlo, config: Config, epoch: int
+) -> NDArray[np.float64]:
+    """The Value Critic's coefficients (q,) after the sweeps of `fit`, from `weights`."""
+    step = fit.value_step
+    if isinstance(config.step, PolynomialStep):
+        step = schedules.polynomial(step, 0.5, epoch)
+    if isinstance(fit, TD):
+        return td_sweeps(
+            phi, batch, weights, config.gamma, fit.value_lambda, step, fit.value_ridge, fit.value_sweeps
+        )
+    return mc_sweeps(phi, batch, weights, config.gamma, step, fit.value_ridge, fit.value_sweeps)
+
+
+def td_sweeps(
+    phi: NDArray, batch: Batch, weights: NDArray, gamma: float, lam: float, step: float, ridge: float, sweeps: int
+) -> NDArray[np.float64]:
+    """TD(lambda): w <- (1 - step ridge) w + step delta_t z_t over the batch, `sweeps` times."""
+    weights = weights.astype(np.float64)
+    for _ in range(sweeps):
+        _sweep(
+            phi, batch.segment, batch.terminated, batch.rewards, weights, gamma, gamma * lam, step, 1.0 - step * ridge
+        )
+    require_finite(weights, "the TD(lambda) weights", "lower value_step")
+    return weights
+
+
+def mc_sweeps(
+    phi: NDArray, batch: Batch, weights: NDArray, gamma: float, step: float, ridge: float, sweeps: int
+) -> NDArray[np.float64]:
+    """Gradient steps of kernel ridge regression on Monte-Carlo returns, one a transition.
+
+    The sweep of `td_sweeps` with every transition an ending one and the return as its reward.
+    """
+    weights = weights.astype(np.float64)
+    returns = discounted_returns(batch, (phi @ weights).astype(np.float64), gamma)
+    every = np.ones(batch.n, dtype=bool)
+    for _ in range(sweeps):
+        _sweep(phi, batch.segment, every, returns, weights, 0.0, 0.0, step, 1.0 - step * ridge)
+    require_finite(weights, "the Monte-Carlo weights", "lower value_step")
+    return weights
+
+
+@nb.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _sweep(
+    phi: NDArray,
+    segment: NDArray,
+    terminated: NDArray,
+    rewards: NDArray,
+    weights: NDArray,
+    gamma: float,
+    decay: float,
+    step: float,
+    shrink: float,
+) -> None:
+    n, q = len(segment), len(weights)
+    trace = np.zeros(q)
+    for i in range(n):
+        now = phi[i + segment[i]]
+        after = phi[i + segment[i] + 1]
+        value = 0.0
+        future = 0.0
+        for j in range(q):
+            value += now[j] * weights[j]
+        if not terminated[i]:
+            for j in range(q):
+                future += after[j] * weights[j]
+        error = step * (rewards[i] + gamma * future - value)
+        carry = decay if i > 0 and segment[i] == segment[i - 1] else 0.0
+        for j in range(q):
+            trace[j] = carry * trace[j] + now[j]
+            weights[j] = shrink * weights[j] + error * trace[j]
+
+
+def largest_errors(dictionary: Dictionary, count: int) -> NDArray[np.intp]:
+    """Positions of the states that were admitted with the largest projection errors."""
+    return np.argsort(-dictionary.errors, kind="stable")[:count]
+
+
+def clipped_advantage(target: NDArray, rule: ReleasedAdvantage) -> NDArray:
+    """Standardised advantages, limited to `advantage_clip` where that is set."""
+    clip = rule.advantage_clip
+    return target if clip is None else np.clip(target, -clip, clip)
+
+
+def smoothed(fit: AdvantageFit, phi: NDArray, noise: NDArray, covariance: NDArray) -> AdvantageFit:
+    """The fit with the Advantage Critic's own values in place of the estimates in the policy gradient."""
+    smooth = np.sum((phi @ fit.weights) * np.linalg.solve(covariance, noise.T).T, axis=1)
+    return replace(fit, gradient=policy_gradient(phi, noise, smooth, covariance))
+
+
+def step_of(direction: NDArray, rule: ConstantStep, epoch: int) -> tuple[NDArray, float]:
+    """The direction, no longer than `gradient_clip`, and the step size: constant, or a0 (t+1)^-3/4."""
+    length = float(np.linalg.norm(direction))
+    if rule.gradient_clip is not None and length > rule.gradient_clip:
+        direction = direction * (rule.gradient_clip / length)
+    size = rule.step_size
+    return direction, schedules.polynomial(size, 0.75, epoch) if isinstance(rule, PolynomialStep) else size
+
+
+def ratio_weights(phi: NDArray, rule: ReleasedGuidance) -> NDArray[np.float64]:
+    """(d,): phi floored and divided by its mean, rho = 1/sqrt(phi) clipped, length scales multiplied by
+    (1 - kappa) + kappa rho, on request only those of the features that deviate most."""
+    relative = np.maximum(phi, rule.weight_floor)
+    rho = np.clip(1.0 / np.sqrt(relative / relative.mean()), 1.0 / rule.ratio_range, rule.ratio_range)
+    if rule.ratio_features is not None:
+        unchanged = np.argsort(np.abs(np.log(rho)))[: max(len(rho) - rule.ratio_features, 0)]
+        rho[unchanged] = 1.0
+    return 1.0 / ((1 - rule.ratio_mix) + rule.ratio_mix * rho) ** 2

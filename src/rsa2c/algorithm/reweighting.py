@@ -1,0 +1,163 @@
+"""RKHS-SHAP, and its attributions as the kernel's new feature weights.
+
+The policy is re-projected on the new kernel, inside a trust region measured on states that the projection has not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.algorithm import released
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.admission import limit_of, threshold_at
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.guidance import Explained, Importances, measure, shadow_critic, value_critic
+from rsa2c.algorithm.phases import standardised
+from rsa2c.algorithm.rollout import Batch
+from rsa2c.algorithm.work import Attribution, Reprojection
+from rsa2c.config import Config, ReleasedGuidance, ShadowGuidance
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.rkhs import RKHSFunction
+
+HELD_OUT = 0.2
+"""Share of the drawn states on which the KL of a change of weights is measured."""
+REPROJECTION_STATES = 8
+"""States drawn for a re-projection, as a multiple of the dictionary's capacity."""
+REPROJECTION_RIDGE = 1e-6
+"""In correction form a ridge shrinks nothing, so it only needs to keep the system positive definite."""
+SMALLEST_CHANGE = 0.1
+"""Relative change of every weight up to which the policy is not re-projected."""
+READMISSION = 0.3
+"""Share of the admission threshold at which a remembered state is kept under new weights."""
+TRUST_REGION_TRIALS = 6
+"""Shares of a change of weights tried before it is put off."""
+
+Rule = ShadowGuidance | ReleasedGuidance
+
+
+@dataclass(frozen=True, eq=False)
+class Guided:
+    """Policy and Value Critic on the kernel that the attributions ask for, and what was measured on the way."""
+
+    policy: GaussianPolicy
+    value: RKHSFunction | None
+    importances: Importances
+    attribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    """Mean absolute attribution and kernel weight of each feature, (d,) both, where attributions were due."""
+    work: Attribution | None = None
+    reprojections: tuple[Reprojection, ...] = ()
+
+
+def attribute_and_reweight(
+    policy: GaussianPolicy,
+    value: RKHSFunction | None,
+    importances: Importances,
+    batch: Batch,
+    values: NDArray,
+    advantage: NDArray,
+    config: Config,
+    epoch: int,
+    rngs: tuple[np.random.Generator, np.random.Generator],
+) -> Guided:
+    """Measure importances where they are due, and move the kernel towards the weights they ask for.
+
+    `rngs` are the streams of the attribution and of the re-projection.
+    """
+    rule, unchanged = config.guidance, Guided(policy, value, importances)
+    if not isinstance(rule, Rule) or epoch % rule.attribution_every:
+        return unchanged
+    rng, d = rngs[0], batch.points.shape[1]
+    explained = _explained(rule, value, batch, values, advantage, config.kernel, rng)
+    moments, null, phi = measure(explained, d, rule, rng)
+    importances = importances.updated(moments, null, rule.moment_decay)
+    guided = replace(unchanged, importances=importances, work=explained.work)
+    if importances.updates > rule.attribution_warmup:
+        weights = _weights(importances, rule, policy.mean.kernel.length_scale)
+        weights = rng.permutation(weights) if rule.shuffle_weights else weights
+        guided = _reweighted(guided, weights, batch, config, rule, epoch, rngs[1])
+    return replace(guided, attribution=(phi, guided.policy.mean.kernel.weights.copy()))
+
+
+def _explained(
+    rule: Rule,
+    value: RKHSFunction | None,
+    batch: Batch,
+    values: NDArray,
+    advantage: NDArray,
+    kernel: str,
+    rng: np.random.Generator,
+) -> Explained:
+    """What is attributed: the Value Critic itself, or a regression with shadow features."""
+    if isinstance(rule, ReleasedGuidance):
+        assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
+        return value_critic(batch.states, value)
+    targets = [(advantage + values[batch.state_index])[:, None]]
+    if rule.guide == "value+advantage":
+        targets.append((batch.latents - batch.means) * standardised(advantage)[:, None])
+    elif rule.guide == "value+policy":
+        targets.append(batch.means)
+    return shadow_critic(batch.states, targets, kernel, rule.attribution_centres, rng)
+
+
+def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArray[np.float64]:
+    if isinstance(rule, ReleasedGuidance):
+        return released.ratio_weights(importances.moments.sum(axis=0), rule)
+    return importances.weights(rule.weight_floor, length_scale)
+
+
+def _reweighted(
+    guided: Guided, weights: NDArray, batch: Batch, config: Config, rule: Rule, epoch: int, rng: np.random.Generator
+) -> Guided:
+    """Move the actor's kernel towards `weights` as far as the policy may change, and re-project on it.
+
+    The re-projection is fitted to remembered states too: the batch alone would leave the policy free where it seldom
+    is but must act rightly.
+    """
+    policy, mean = guided.policy, guided.policy.mean
+    old = mean.kernel.weights
+    if np.all(np.abs(weights - old) <= SMALLEST_CHANGE * old):
+        return guided
+    count = REPROJECTION_STATES * Sizes.of(config).capacity
+    states = rng.permutation(batch.states)[:count].astype(np.float64)
+    cut = int(np.ceil(len(states) * HELD_OUT))
+    held_out, fitted = states[:cut], np.vstack([mean.centres, states[cut:]])
+    before = mean.at(held_out)
+    share, moves = 1.0, []
+    for _ in range(TRUST_REGION_TRIALS):
+        proposal, move = _on_new_metric(mean, old + share * (weights - old), fitted, config, rule, epoch)
+        moves.append(replace(move, held_out=cut))
+        kl = float(np.mean(np.sum((proposal.at(held_out) - before) ** 2, axis=1))) / (2 * policy.sigma**2)
+        if kl <= rule.trust_region:
+            break
+        share *= np.clip(0.9 * np.sqrt(rule.trust_region / kl), 0.1, 0.7)  # KL grows about as share squared
+    else:
+        return replace(guided, reprojections=tuple(moves))
+    value = guided.value
+    if value is not None and isinstance(rule, ShadowGuidance) and rule.value_kernel == "guided":
+        value, move = _on_new_metric(value, proposal.kernel.weights, fitted, config, rule, epoch)
+        moves.append(move)
+    return replace(guided, policy=replace(policy, mean=proposal), value=value, reprojections=tuple(moves))
+
+
+def _on_new_metric(
+    function: RKHSFunction, weights: NDArray, x: NDArray, config: Config, rule: Rule, epoch: int
+) -> tuple[RKHSFunction, Reprojection]:
+    """The function on the reweighted kernel: admitted again, room refilled from x, re-projected at x."""
+    old, outputs = function.dictionary.size, len(function.output_names)
+    if isinstance(rule, ReleasedGuidance) and not rule.reproject:
+        reweighted = Dictionary(function.kernel.reweighted(weights), function.centres, function.dictionary.errors)
+        return replace(function, dictionary=reweighted), Reprojection(old, old, old, len(x), outputs)
+    threshold = threshold_at(config, epoch)
+    dictionary, kept = function.dictionary.reweighted(weights, READMISSION * threshold)
+    refilled = dictionary.grown(
+        x[-config.admission.admission_candidates :],
+        threshold,
+        min(Sizes.of(config).capacity - dictionary.size, limit_of(config)),
+    )
+    start = np.zeros((refilled.size, outputs))
+    start[: len(kept)] = function.coefficients[kept]
+    moved = function.project(refilled, x, REPROJECTION_RIDGE, start)
+    return moved, Reprojection(old, len(kept), refilled.size, len(x), outputs)

@@ -1,0 +1,48 @@
+"""The state of a training, and the random streams of an epoch.
+
+Every random draw of epoch t comes from generators seeded by (seed, t, phase), so a state needs no generator to continue
+exactly where it stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.guidance import Importances
+from rsa2c.config import Config
+from rsa2c.kernel.rkhs import RKHSFunction
+
+COLLECT, ADMIT, ATTRIBUTE, WARMUP = range(4)
+"""Random streams of an epoch."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingState:
+    """Everything that an epoch reads and replaces; nothing in it is ever changed in place."""
+
+    policy: GaussianPolicy
+    value: RKHSFunction | None
+    """The Value Critic, in reward units; None for a method without one."""
+    advantage: RKHSFunction
+    """w_A on the actor's dictionary: the advantage of u at s is w_A(s)^T Sigma^-1 (u - h(s))."""
+    importances: Importances
+    background: NDArray[np.float64]
+    """(b, d): raw states visited last, the background of explanations."""
+    epoch: int
+    """Finished epochs."""
+    steps: int
+    """Environment steps so far, those of the warm-up included."""
+
+
+def generator(config: Config, epoch: int, *stream: int) -> np.random.Generator:
+    """The generator of one random stream of an epoch."""
+    return np.random.default_rng([config.seed, epoch, *stream])
+
+
+def dtype_of(config: Config) -> type:
+    """Precision of batch features and their Gram products."""
+    return np.float32 if config.precision == "float32" else np.float64

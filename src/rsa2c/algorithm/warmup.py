@@ -1,0 +1,80 @@
+"""The first state of a training: normaliser, dictionaries and background from states of the untrained policy."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from rsa2c.algorithm import automatic
+from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.epoch import BACKGROUND_STATES
+from rsa2c.algorithm.guidance import Importances
+from rsa2c.algorithm.rollout import collect, start_states, thinned
+from rsa2c.algorithm.snapshot import Task
+from rsa2c.algorithm.state import WARMUP, TrainingState, generator
+from rsa2c.config import Config
+from rsa2c.envs import action_names, backend_of, episode_limit, feature_names
+from rsa2c.errors import DataError
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import kernel_from_name
+from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+
+WARMUP_EPISODES = 10
+"""Episodes of the untrained policy, at least: enough for means and deviations to a few per cent."""
+START_STATES = 1000
+"""Start states that the normaliser is fitted to where it is fitted to these alone."""
+
+
+def settled(
+    env: VectorEnv, name: str, is_id: bool, names: tuple[str, ...] | None, config: Config
+) -> tuple[Task, Config]:
+    """The task of an environment, and the configuration with every size that follows from it."""
+    box, shape = env.single_action_space, env.single_observation_space.shape
+    assert isinstance(box, Box) and shape is not None, "make_env checked it"
+    d, m, limit = shape[0], box.shape[0], episode_limit(env)
+    config = automatic.settle_sizes(config, d, m, limit).updated(backend=backend_of(env))
+    if names is not None and len(names) != d:
+        raise DataError(f"feature_names must have one name for each of the {d} features, got {len(names)}.")
+    known = feature_names(env, d) if names is None else tuple(names)
+    return Task(name, is_id, limit, known, action_names(env, m)), config
+
+
+def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, Config]:
+    """The state before the first epoch, and the configuration with its length scale settled."""
+    box, sizes, rng = env.single_action_space, Sizes.of(config), generator(config, 0, WARMUP)
+    assert isinstance(box, Box) and env.single_observation_space.shape is not None, "make_env checked it"
+    d, m = env.single_observation_space.shape[0], box.shape[0]
+    bounds = ActionBounds(np.array(box.low, np.float64), np.array(box.high, np.float64), config.squash)
+
+    def untrained(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        mean = np.zeros((len(x), m))
+        u = mean + config.sigma_initial * rng.standard_normal(mean.shape)
+        return mean, u, bounds.action(u)
+
+    steps = -(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs)
+    seed = int(rng.integers(2**31 - 2**16))
+    identity = Normaliser(np.zeros(d), np.ones(d), np.inf)
+    raw = collect(env, untrained, identity, steps, seed, rng, step_timeout=config.step_timeout).points
+    observations = raw
+    if config.normaliser == "starts":
+        observations = start_states(env, START_STATES, seed + 1, config.step_timeout)
+    normaliser = Normaliser.fitted(observations)
+    x = normaliser(thinned(raw, config.admission.admission_candidates, rng))
+    config = automatic.settle_length_scale(config, x)
+    kernel = kernel_from_name(config.kernel, float(config.length_scale), np.ones(d))
+    first = min(config.initial_centres, sizes.capacity)
+    dictionary = Dictionary.empty(kernel).grown(x, config.admission.admission_threshold, first)
+    mean = RKHSFunction.zero(dictionary, normaliser, task.action_names)
+    state = TrainingState(
+        policy=GaussianPolicy(mean, config.sigma_initial, bounds),
+        value=RKHSFunction.zero(dictionary, normaliser, ("value",)) if config.has_value else None,
+        advantage=mean,
+        importances=Importances.none(d),
+        background=thinned(raw, BACKGROUND_STATES, rng),
+        epoch=0,
+        steps=steps * sizes.n_envs,
+    )
+    return state, config

@@ -1,0 +1,77 @@
+"""What an epoch did, in sizes: how many states were considered, admitted, removed, explained, re-projected.
+
+An `EpochRecord` carries it; `rsa2c.cost` turns it into operations and bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rsa2c.kernel.dictionary import Dictionary
+
+
+@dataclass(frozen=True)
+class Basis:
+    """A dictionary's size, and whether its Gram matrix and Cholesky factor have been computed already."""
+
+    states: int
+    gram: bool = True
+    factor: bool = True
+
+    @classmethod
+    def of(cls, dictionary: Dictionary) -> Basis:
+        """The size of a dictionary as it is now; its matrices are computed when first needed and then kept."""
+        return cls(dictionary.size, "gram" in vars(dictionary), "cholesky" in vars(dictionary))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A dictionary offered candidates: `admitted` of them joined, after `removed` states had to leave."""
+
+    basis: Basis
+    outputs: int
+    candidates: int
+    admitted: int
+    removed: int = 0
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Shapley values of an expansion on `centres`, fitted to `samples` and chosen among `candidates`; 0 if given."""
+
+    centres: int
+    features: int
+    outputs: int
+    samples: int = 0
+    candidates: int = 0
+
+
+@dataclass(frozen=True)
+class Reprojection:
+    """A function moved to new feature weights: of `old` states `kept` stay, and it has `states` afterwards."""
+
+    old: int
+    kept: int
+    states: int
+    points: int
+    outputs: int
+    held_out: int = 0
+
+
+@dataclass(frozen=True)
+class Work:
+    """The sizes of one epoch: N transitions on N + S points, d features, m action dimensions, and what happened."""
+
+    transitions: int
+    points: int
+    features: int
+    outputs: int
+    policy: Basis
+    """The actor's dictionary while collecting."""
+    actor: Basis
+    """The actor's dictionary at the advantage fit."""
+    value: Basis | None
+    """The Value Critic's dictionary at its fit; None without one."""
+    growths: tuple[Growth, ...] = ()
+    attribution: Attribution | None = None
+    reprojections: tuple[Reprojection, ...] = ()

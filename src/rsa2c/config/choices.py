@@ -1,0 +1,130 @@
+"""Choices that bring their own settings: each alternative is a dataclass with the settings that it alone reads.
+
+The settings of the released code, which the preset `paper` uses, are in `released.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from rsa2c.config.rules import BELOW_ONE, NOT_NEGATIVE, POSITIVE, UNIT
+
+Auto = Literal["auto"]
+
+
+@dataclass(frozen=True)
+class ConstantAdmission:
+    """Admit states whose distance to the dictionary exceeds a constant threshold."""
+
+    admission_threshold: Annotated[float, POSITIVE, BELOW_ONE] = 1e-2
+    """Squared RKHS distance to the dictionary's span above which a state is admitted (approximate linear
+    dependence)."""
+    admission_candidates: Annotated[int, POSITIVE] = 4000
+    """Batch states considered for admission; larger batches are thinned at random."""
+
+
+@dataclass(frozen=True)
+class RemovalCost:
+    """At capacity, replace the states whose removal changes the function least on the batch."""
+
+    replacement_every: Annotated[int, POSITIVE] = 5
+    """Epochs between replacements."""
+    replacement_limit: Annotated[int, NOT_NEGATIVE] = 16
+    """Most states replaced at a time, per dictionary."""
+
+
+@dataclass(frozen=True)
+class NoReplacement:
+    """At capacity, keep the dictionary as it is."""
+
+
+@dataclass(frozen=True)
+class LSTD:
+    """Ridge LSTD(lambda), solved in closed form."""
+
+    value_lambda: Annotated[float, UNIT] = 0.95
+    """Trace decay of the value fit."""
+    value_ridge: Annotated[float, POSITIVE] = 1e-4
+    """Weight of the squared RKHS norm in the value fit."""
+
+
+@dataclass(frozen=True)
+class NoValue:
+    """No Value Critic: a single compatible critic on returns (RKHS-AC)."""
+
+
+@dataclass(frozen=True)
+class ClosedAdvantage:
+    """Compatible ridge regression on generalised advantage estimates, in closed form."""
+
+    gae_lambda: Annotated[float, UNIT] = 0.95
+    """Lambda of the generalised advantage estimate; 1 gives return minus value."""
+    advantage_ridge: Annotated[float, POSITIVE] = 1e-3
+    """Weight of the squared RKHS norm in the advantage fit: the damping of the natural gradient."""
+
+
+@dataclass(frozen=True)
+class KLStep:
+    """Size the actor's step by its mean KL divergence."""
+
+    kl: Annotated[float | Auto, POSITIVE] = "auto"
+    """Mean KL of a step, in nats per state, summed over action dimensions."""
+    kl_final: Annotated[float | None, POSITIVE] = None
+    """KL reached after `kl_epochs`; unset keeps it constant."""
+    kl_epochs: Annotated[int, POSITIVE] = 300
+    """Epochs over which the KL target anneals."""
+
+
+@dataclass(frozen=True)
+class KME:
+    """The interventional game: exact Shapley values of the kernel mean embedding."""
+
+
+@dataclass(frozen=True)
+class CME:
+    """The observational game: Shapley values of the conditional mean embedding."""
+
+    cme_embedding: Literal["intercept", "marginal", "paper"] = "intercept"
+    """How background states are weighted given the observed features."""
+    cme_ridge: Annotated[float, POSITIVE] = 1e-3
+    """Ridge of the conditional mean embedding, multiplied by the number of background states."""
+
+
+@dataclass(frozen=True)
+class ShadowGuidance:
+    """Kernel weights from importance above the null level that shadow features show."""
+
+    game: KME | CME = KME()
+    shuffle_weights: bool = False
+    """Placebo: permute the weights over features each time."""
+    guide: Literal["value", "value+advantage", "value+policy"] = "value"
+    """What is attributed to obtain the weights."""
+    attribution_every: Annotated[int, POSITIVE] = 10
+    """Epochs between attributions."""
+    attribution_warmup: Annotated[int, POSITIVE] = 2
+    """Attributions taken before weights are first set."""
+    attribution_states: Annotated[int, POSITIVE] = 64
+    """States explained each time."""
+    attribution_background: Annotated[int, POSITIVE] = 48
+    """Background states of the game."""
+    attribution_centres: Annotated[int, POSITIVE] = 200
+    """Centres of the attribution critic."""
+    moment_decay: Annotated[float, UNIT] = 0.9
+    """Decay of the moving average of importances."""
+    weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.3
+    """Share of equal weights mixed in."""
+    value_kernel: Literal["plain", "guided"] = "plain"
+    """Whether the Value Critic's kernel takes the feature weights too."""
+    trust_region: Annotated[float, POSITIVE] = 0.02
+    """Largest mean KL that a change of weights may cause on held-out states."""
+
+
+@dataclass(frozen=True)
+class UniformGuidance:
+    """Equal weights, as the paper's ablation Uniform SHAP: weights that sum to d and are equal are all one."""
+
+
+@dataclass(frozen=True)
+class NoGuidance:
+    """The kernel keeps equal weights."""

@@ -1,0 +1,155 @@
+"""Everything a training run can be told, as one frozen dataclass.
+
+`Config` holds what every run has, and one object for each choice that brings settings of its own (`choices.py`). Users
+see one flat list of names, the same in Python, on the command line and in files: `value_fit="td", value_step=0.05`.
+`Config.of` reads such a list, `Config.settings` writes it. A setting that would do nothing, because its choice was not
+made, is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from rsa2c.config.choices import (
+    LSTD,
+    Auto,
+    ClosedAdvantage,
+    ConstantAdmission,
+    KLStep,
+    NoGuidance,
+    NoReplacement,
+    NoValue,
+    RemovalCost,
+    ShadowGuidance,
+    UniformGuidance,
+)
+from rsa2c.config.flat import built, check_fields, flattened
+from rsa2c.config.released import (
+    TD,
+    AnnealedAdmission,
+    ConstantStep,
+    LargestError,
+    MonteCarlo,
+    PolynomialStep,
+    ReleasedAdvantage,
+    ReleasedGuidance,
+)
+from rsa2c.config.rules import BELOW_ONE, NOT_NEGATIVE, POSITIVE, UNIT
+from rsa2c.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of one RSA2C agent. `"auto"` is replaced by a number once the environment is known."""
+
+    # Task
+    seed: Annotated[int, NOT_NEGATIVE] = 0
+    """Seed of every random generator of the run."""
+    backend: Literal["auto", "arrays", "envpool", "gymnasium"] = "auto"
+    """What steps the training environments: arrays (Pendulum-v1 and rsa2c/LQR-v0 only), EnvPool or Gymnasium; auto
+    takes the first of these that has the environment."""
+    noise_variance: Annotated[float, NOT_NEGATIVE] = 0.0
+    """Variance of Gaussian noise added to the observations during training, in raw units."""
+    distractors: Annotated[int, NOT_NEGATIVE] = 0
+    """Number of pure-noise features appended to the observation."""
+
+    # Budget of an epoch
+    n_envs: Annotated[int | Auto, POSITIVE] = "auto"
+    """Environments stepped side by side."""
+    horizon: Annotated[int | Auto, POSITIVE] = "auto"
+    """Steps of each environment per epoch; auto is the environment's episode limit."""
+    restart_p: Annotated[float, NOT_NEGATIVE, BELOW_ONE] = 0.0
+    """Probability per step that an episode is cut and restarted (the paper's restart kernel)."""
+    gamma: Annotated[float, UNIT] = 0.99
+    """Discount factor."""
+
+    # Kernel and dictionaries
+    normaliser: Literal["warmup", "starts"] = "warmup"
+    """Fit the observation normaliser to the states of the warm-up, or to start states only."""
+    kernel: Literal["rbf", "laplace"] = "rbf"
+    """Product kernel of actor and critics."""
+    length_scale: Annotated[float | Auto, POSITIVE] = "auto"
+    """Kernel length scale on normalised states."""
+    length_scale_factor: Annotated[float, POSITIVE] = 0.6
+    """With length_scale auto: the length scale is this factor times sqrt(E|x - x'|^2 / 2) over warm-up states."""
+    capacity: Annotated[int | Auto, POSITIVE] = "auto"
+    """Most states in each dictionary."""
+    initial_centres: Annotated[int, POSITIVE] = 128
+    """Most states admitted from the warm-up."""
+    admission: ConstantAdmission | AnnealedAdmission = ConstantAdmission()
+    replacement: RemovalCost | LargestError | NoReplacement = RemovalCost()
+
+    # Critics
+    value: LSTD | TD | MonteCarlo | NoValue = LSTD()
+    advantage: ClosedAdvantage | ReleasedAdvantage = ClosedAdvantage()
+
+    # Actor
+    squash: Literal["tanh", "clip", "none"] = "tanh"
+    """How the Gaussian variable u becomes an action inside the bounds."""
+    sigma_initial: Annotated[float, POSITIVE] = 0.5
+    """Standard deviation of u in the first epoch."""
+    sigma_final: Annotated[float, POSITIVE] = 0.2
+    """Standard deviation of u after `sigma_epochs`."""
+    sigma_epochs: Annotated[int, POSITIVE] = 150
+    """Epochs over which the standard deviation anneals."""
+    metric: Literal["fisher", "rkhs", "euclidean"] = "fisher"
+    """Metric of the actor's step: natural gradient, RKHS gradient, or plain gradient on coefficients."""
+    step: KLStep | ConstantStep | PolynomialStep = KLStep()
+
+    # Guidance
+    guidance: ShadowGuidance | ReleasedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
+
+    # Running
+    epochs_between_evaluations: Annotated[int, POSITIVE] = 5
+    """Epochs between evaluations while training in a run folder."""
+    evaluation_episodes: Annotated[int, POSITIVE] = 20
+    """Fixed-seed episodes of those evaluations."""
+    step_timeout: Annotated[float | None, POSITIVE] = 300.0
+    """Seconds that one step or reset of all environments may take before the run is stopped; unset waits for ever."""
+    diagnostics: bool = False
+    """Record the quantities of the convergence theory each epoch: zeta_a, lambda_F, projection errors, kernel drift."""
+    precision: Literal["float32", "float64"] = "float32"
+    """Precision of batch features and their Gram products; factorisations are always float64."""
+    threads: Annotated[int, POSITIVE] = 1
+    """Threads of BLAS and Numba; equal threads and seed give equal bytes."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if getattr(self.advantage, "smooth_advantage", False) and self.metric == "fisher":
+            raise ConfigError(
+                "smooth_advantage=True does nothing with metric='fisher', which uses the fit already. "
+                "Leave one of them out."
+            )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None = None, **more: Any) -> Config:
+        """The configuration with these settings, by their flat names; unset ones take their defaults."""
+        return built(cls, {}, {**(settings or {}), **more})
+
+    @classmethod
+    def built(cls, base: Mapping[str, Any], asked: Mapping[str, Any]) -> Config:
+        """From flat settings of a preset, which are dropped where they have no effect, and what was asked for."""
+        return built(cls, base, asked)
+
+    def settings(self) -> dict[str, Any]:
+        """Flat name -> value of every setting that has an effect."""
+        return flattened(self)
+
+    def updated(self, **changes: Any) -> Config:
+        """The same configuration with some settings changed, by their flat names.
+
+        Settings of a choice that `changes` replaces by another are dropped with it.
+        """
+        return built(type(self), self.settings(), changes)
+
+    @property
+    def has_value(self) -> bool:
+        """Whether there is a Value Critic."""
+        return not isinstance(self.value, NoValue)
+
+    @property
+    def game(self) -> str | None:
+        """The Shapley game that guides, "kme" or "cme"; None where attributions do not guide."""
+        return flattened(self).get("attribution")

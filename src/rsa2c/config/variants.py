@@ -1,0 +1,89 @@
+"""Variants of the method by name, presets of an environment, and the configuration that the two amount to."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from rsa2c.config.settings import Config
+from rsa2c.errors import ConfigError, did_you_mean
+
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "rsa2c-kme": {"attribution": "kme", "shuffle_weights": False},
+    "rsa2c-cme": {"attribution": "cme", "shuffle_weights": False},
+    "uniform-shap": {"guidance": "uniform"},
+    "shuffled-shap": {"attribution": "kme", "shuffle_weights": True},
+    "advanced-ac": {"guidance": "none"},
+    "rkhs-ac": {"guidance": "none", "value_fit": "none"},
+}
+"""Variants of the method: they differ in these settings only. Those that are guided take the preset's rule."""
+
+TOTAL_TIMESTEPS = {
+    "Pendulum-v1": 200_000,
+    "rsa2c/LQR-v0": 1_200_000,
+    "BipedalWalker-v3": 3_960_000,
+    "Ant-v5": 3_980_000,
+}
+"""Steps of a run that was not told how many; 1 M for other environments. With the warm-up and the last epoch rounded
+up, BipedalWalker-v3 and Ant-v5 end below 4 M."""
+
+
+@cache
+def _presets(env_id: str) -> dict[str, dict[str, Any]]:
+    files = {path.name: path for path in (resources.files("rsa2c") / "presets").iterdir()}
+    path = files.get(f"{env_id.replace('/', '-')}.yaml")
+    return {"default": {}} if path is None else yaml.safe_load(path.read_text("utf-8"))
+
+
+def preset_names(env_id: str) -> list[str]:
+    """Presets that exist for an environment; any environment has `default`."""
+    return list(_presets(env_id))
+
+
+def make_config(env_id: str, preset: str = "default", algorithm: str | None = None, **overrides: Any) -> Config:
+    """The preset's settings for this environment, overridden by the variant's, overridden by the caller's.
+
+    The caller's settings must have an effect, and must leave the variant what it is.
+    """
+    presets = _presets(env_id)
+    if preset not in presets:
+        raise ConfigError(
+            f"preset {preset!r} does not exist for {env_id}; it has {', '.join(presets)}."
+            f"{did_you_mean(preset, presets)}"
+        )
+    if algorithm is not None and algorithm not in ALGORITHMS:
+        raise ConfigError(
+            f"algorithm {algorithm!r} is unknown; known are {', '.join(ALGORITHMS)}."
+            f"{did_you_mean(algorithm, ALGORITHMS)}"
+        )
+    variant = ALGORITHMS[algorithm] if algorithm else {}
+    config = Config.built({**presets[preset], **variant}, overrides)
+    if algorithm is not None and (actual := algorithm_name(config)) != algorithm:
+        changed = ", ".join(f"{name}={value!r}" for name, value in overrides.items() if name in _DECISIVE)
+        remedy = f"Ask for algorithm {actual}" if actual in ALGORITHMS else "Leave that out"
+        raise ConfigError(f"{changed} would turn {algorithm} into {actual}. {remedy}.")
+    return config
+
+
+def default_timesteps(env_id: str) -> int:
+    """Steps of a run that was not told how many."""
+    return TOTAL_TIMESTEPS.get(env_id, 1_000_000)
+
+
+_DECISIVE = ("attribution", "guidance", "shuffle_weights", "value_fit")
+
+
+def algorithm_name(config: Config) -> str:
+    """The name of the variant that a configuration amounts to, or "custom"."""
+    settings = config.settings()
+    decisive = {name: settings.get(name) for name in _DECISIVE}
+    decisive["value_fit"] = "none" if decisive["value_fit"] == "none" else None
+    if decisive["attribution"] is not None:
+        decisive["guidance"] = None
+    for name, values in ALGORITHMS.items():
+        if decisive == {**dict.fromkeys(_DECISIVE), **values}:
+            return name
+    return "custom"

@@ -1,0 +1,48 @@
+"""Largest memory of arrays in each phase of an epoch, from sizes and settings alone."""
+
+from __future__ import annotations
+
+from rsa2c.algorithm.admission import limit_of
+from rsa2c.algorithm.work import Work
+from rsa2c.config import LSTD, Config, ReleasedGuidance
+
+
+def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
+    """Largest memory of arrays in each phase: the batch, the dictionaries' matrices, and what the phase needs.
+
+    An epoch keeps the dictionaries it began with until it is whole, beside those it makes.
+    """
+    single = 4 if config.precision == "float32" else 8
+    n, points, d, m = epoch.transitions, epoch.points, epoch.features, epoch.outputs
+    q, v = epoch.actor.states, epoch.value.states if epoch.value else 0
+    batch = single * (points * d + 2 * n * m) + 8 * 2 * n
+    grams = 8 * (q * q + v * v)
+    screened, changed = bool(epoch.growths), any(growth.admitted for growth in epoch.growths)
+    held = batch + grams * (1 + screened + changed)
+    # Traces, differences and features with a constant beside the features themselves; sweeps need the features alone.
+    copies = 4 if isinstance(config.value, LSTD) else 1
+    admit = max((g.candidates * (3 * g.basis.states + limit_of(config)) for g in epoch.growths), default=0)
+    attribute, critic = _attribution(config, epoch, single)
+    return {
+        "collect": 2 * batch + grams,
+        "admit": held + 8 * admit,
+        "value": held + single * copies * points * (v + 1) + 8 * 2 * v * v,
+        "attribute": held + max(8 * attribute, critic),
+        "advantage": held + single * n * (q + d) + 8 * 3 * q * q,
+        "actor": held + 8 * q * q,
+    }
+
+
+def _attribution(config: Config, epoch: Work, single: int) -> tuple[int, int]:
+    """Numbers in the largest arrays of attribution and re-projection, and bytes of the attribution critic's."""
+    rule, attribute, critic = config.guidance, 0, 0
+    kept = isinstance(rule, ReleasedGuidance) and not rule.reproject
+    for moved in epoch.reprojections:
+        arrays = 2 * moved.held_out * moved.old if kept else moved.points * (2 * moved.states + moved.old)
+        attribute = max(attribute, arrays)
+    if (explained := epoch.attribution) is not None:
+        critic = explained.samples * (explained.centres + 2 * explained.features) * single
+        if isinstance(rule, ReleasedGuidance) and rule.phi_estimator == "permutation":
+            states = rule.attribution_states + 2 * rule.attribution_background
+            attribute = max(attribute, states * explained.centres * explained.features)
+    return attribute, critic

@@ -1,0 +1,53 @@
+"""Operations of the building blocks: kernels, factorisations, second moments, pivoted Cholesky."""
+
+from __future__ import annotations
+
+from rsa2c.algorithm.work import Basis
+from rsa2c.config import Config
+from rsa2c.kernel.kernels import KERNELS
+
+
+def kernel(config: Config, n: int, q: int, d: int) -> int:
+    """k(x, y) of n states and q centres."""
+    return KERNELS[config.kernel].operations(n, q, d)
+
+
+def cholesky(n: int) -> float:
+    return n**3 / 3 + n**2 / 2 + n / 6
+
+
+def triangular_inverse(n: int) -> float:
+    return n**3 / 3 + 2 * n / 3
+
+
+def lu(n: int, right: int) -> float:
+    """Factorisation of an n x n matrix and solution for so many right sides."""
+    return 2 * n**3 / 3 - n**2 / 2 - n / 6 + right * (2 * n**2 - n)
+
+
+def moment(n: int, q: int) -> int:
+    """Phi^T Phi / N."""
+    return n * q * (q + 1) + q * q
+
+
+def ridge_solve(config: Config, q: int, right: int, d: int, gram: bool) -> float:
+    """Cholesky solution for a second moment plus ridge times the Gram matrix."""
+    return (0 if gram else kernel(config, q, q, d)) + 2 * q * q + cholesky(q) + 2 * q * q * right
+
+
+def factor(config: Config, basis: Basis, d: int) -> float:
+    """Gram matrix, jitter and factor of a dictionary, as far as they are missing."""
+    if basis.factor or not basis.states:
+        return 0.0
+    q = basis.states
+    return (0 if basis.gram else kernel(config, q, q, d)) + 2 * q * q + cholesky(q)
+
+
+def pivots(config: Config, n: int, basis: Basis, admitted: int, d: int) -> float:
+    """Greedy pivoted Cholesky of n candidates on a dictionary."""
+    q = basis.states
+    count = factor(config, basis, d) + n
+    if q:
+        count += kernel(config, n, q, d) + n * q * q + 2 * n * q
+    rows = admitted * q + admitted * (admitted - 1) // 2
+    return count + admitted * (kernel(config, n, 1, d) + 4 * n) + 2 * n * rows

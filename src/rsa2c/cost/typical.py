@@ -1,0 +1,64 @@
+"""What an epoch usually does under a configuration, before any is run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.guidance import CANDIDATES, SAMPLES, SHADOW_FEATURES
+from rsa2c.algorithm.reweighting import HELD_OUT, REPROJECTION_STATES
+from rsa2c.algorithm.work import Attribution, Basis, Growth, Reprojection, Work
+from rsa2c.config import AnnealedAdmission, Config, NoReplacement, ReleasedGuidance, ShadowGuidance
+from rsa2c.cost.flops import flops
+
+
+def typical_epoch(config: Config, features: int, outputs: int, states: int) -> Work:
+    """An epoch of a settled configuration with dictionaries of `states` states, in which everything that can be due is.
+
+    Below capacity candidates are screened and none is admitted; at capacity the most are replaced. Weights change once.
+    """
+    sizes = Sizes.of(config)
+    n = sizes.epoch_steps
+    candidates = min(config.admission.admission_candidates, n)
+    rule = config.replacement
+    full = states >= sizes.capacity and not isinstance(rule, NoReplacement)
+    replaced = 0 if isinstance(rule, NoReplacement) or not full else min(rule.replacement_limit, states)
+    value = Basis(states, gram=not full) if config.has_value else None
+    owners = (outputs,) if value is None else (outputs, 1)
+    growth = Growth(Basis(states, factor=not full), outputs, candidates, replaced, replaced)
+    offered = full or states < sizes.capacity
+    growths = tuple(replace(growth, outputs=owner) for owner in owners) if offered else ()
+    epoch = Work(n, n + sizes.n_envs, features, outputs, Basis(states), Basis(states, gram=not full), value, growths)
+    guidance = config.guidance
+    if not isinstance(guidance, ShadowGuidance | ReleasedGuidance):
+        return epoch
+    drawn, held = min(REPROJECTION_STATES * sizes.capacity, n), held_out(config, n)
+    moved = Reprojection(states, states, states, states + drawn - held, outputs, held)
+    if isinstance(guidance, ReleasedGuidance):
+        explained = Attribution(states, features, 1)
+    else:
+        samples = min(n, SAMPLES)
+        pool = min(samples, CANDIDATES * guidance.attribution_centres)
+        sources = 1 if guidance.guide == "value" else 1 + outputs
+        width = features + SHADOW_FEATURES
+        explained = Attribution(guidance.attribution_centres, width, sources, samples, pool)
+    return replace(epoch, attribution=explained, reprojections=(moved,))
+
+
+def held_out(config: Config, transitions: int) -> int:
+    """States on which a change of weights is judged."""
+    return math.ceil(min(REPROJECTION_STATES * Sizes.of(config).capacity, transitions) * HELD_OUT)
+
+
+def mean_flops(config: Config, features: int, outputs: int, states: int) -> dict[str, float]:
+    """Operations of each phase an epoch, on average: of `typical_epoch`, each thing as often as it is due."""
+    counts = flops(config, typical_epoch(config, features, outputs, states))
+    full = states >= Sizes.of(config).capacity
+    if full and not isinstance(config.replacement, NoReplacement):
+        counts["admit"] /= config.replacement.replacement_every
+    elif isinstance(config.admission, AnnealedAdmission):
+        counts["admit"] /= config.admission.admission_every
+    if isinstance(config.guidance, ShadowGuidance | ReleasedGuidance):
+        counts["attribute"] /= config.guidance.attribution_every
+    return counts

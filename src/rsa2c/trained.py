@@ -1,0 +1,201 @@
+"""What can be asked of a trained agent: actions, values, explanations, certificates; no environment is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.guidance import Importances
+from rsa2c.algorithm.snapshot import Task
+from rsa2c.algorithm.state import TrainingState
+from rsa2c.algorithm.threads import limited_threads
+from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
+from rsa2c.attribution.explaining import Groups
+from rsa2c.config import Config, algorithm_name
+from rsa2c.errors import ConfigError
+from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.robustness.certificates import Certificate, certified_radius, certify
+from rsa2c.robustness.regions import Norm, Region, Units, unit_scale
+
+
+class Trained:
+    """A task, its settings and the state that training has reached."""
+
+    task: Task
+    config: Config
+    state: TrainingState
+    """What training has reached; an epoch replaces it and changes nothing in it."""
+
+    def __init__(self, task: Task, config: Config, state: TrainingState) -> None:
+        self.task, self.config, self.state = task, config, state
+        self._prediction_rng = np.random.default_rng(config.seed)
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[NDArray[np.float32], Any]:
+        """The action for one observation (d,) or a batch (N, d), as Stable-Baselines3 has it.
+
+        `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
+        not deterministic, the agent's own generator unless given.
+        """
+        u = self.policy_mean(observation)
+        if not deterministic:
+            rng = rng if rng is not None else self._prediction_rng
+            u = u + self.policy.sigma * rng.standard_normal(u.shape)
+        return self.policy.bounds.action(u).astype(np.float32), state
+
+    @property
+    def env_id(self) -> str:
+        """Id of the environment, or the name of its class where it has none."""
+        return self.task.env_id
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for each state feature."""
+        return self.task.feature_names
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """A name for each action dimension."""
+        return self.task.action_names
+
+    @property
+    def episode_limit(self) -> int | None:
+        """Steps after which the environment truncates an episode, or None if it never does."""
+        return self.task.episode_limit
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the variant the configuration amounts to."""
+        return algorithm_name(self.config)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Environments, steps and capacity as settled."""
+        return Sizes.of(self.config)
+
+    @property
+    def epoch(self) -> int:
+        """Finished epochs."""
+        return self.state.epoch
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps so far, those of the warm-up included."""
+        return self.state.steps
+
+    @property
+    def policy(self) -> GaussianPolicy:
+        """The Gaussian policy."""
+        return self.state.policy
+
+    @property
+    def policy_mean(self) -> RKHSFunction:
+        """h, the Gaussian's mean before squashing."""
+        return self.state.policy.mean
+
+    @property
+    def value(self) -> RKHSFunction:
+        """The Value Critic, in the environment's reward units."""
+        if self.state.value is None:
+            raise ConfigError(
+                "this agent was trained without a Value Critic (value_fit='none', as in RKHS-AC); "
+                "explain the action or the advantage instead, or train another algorithm."
+            )
+        return self.state.value
+
+    @property
+    def advantage(self) -> RKHSFunction:
+        """w_A(s): the advantage of u at s is w_A(s)^T Sigma^-1 (u - h(s)), in units of the batch's advantage spread."""
+        return self.state.advantage
+
+    @property
+    def importances(self) -> Importances:
+        """Moving averages of each feature's importance."""
+        return self.state.importances
+
+    @property
+    def background(self) -> NDArray[np.float64]:
+        """(b, d): raw states visited last, the background of explanations."""
+        return self.state.background
+
+    @property
+    def kernel_weights(self) -> NDArray[np.float64]:
+        """(d,): feature weights of the actor's kernel."""
+        return self.policy_mean.kernel.weights.copy()
+
+    @property
+    def dictionary_sizes(self) -> dict[str, int]:
+        """States in each dictionary."""
+        sizes = {"actor": self.policy_mean.dictionary.size}
+        return sizes if self.state.value is None else {**sizes, "value": self.state.value.dictionary.size}
+
+    @property
+    def dictionary_size(self) -> int:
+        """States in the larger dictionary."""
+        return max(self.dictionary_sizes.values())
+
+    def linearise(self, state: ArrayLike) -> NDArray[np.float64]:
+        """(m, d), or (N, m, d) for a batch: the local feedback gain d action / d state, squashing included."""
+        return self.policy.bounds.slope(self.policy_mean(state))[..., None] * self.policy_mean.gradient(state)
+
+    def explain(
+        self,
+        states: ArrayLike,
+        of: str = "value",
+        method: str = "kme",
+        background: ArrayLike | None = None,
+        groups: Groups | None = None,
+        interactions: bool = False,
+        **options: Any,
+    ) -> Explanation:
+        """Shapley values of the value, the action's mean before squashing, or the advantage direction at raw states.
+
+        `method` is the game: "kme", interventional and exact, or "cme", observational. The background is the states
+        visited last unless given. Further options are those of `rsa2c.attribution.explain` (tolerance, rng, ...).
+        """
+        sources = {"value": lambda: self.value, "action": lambda: self.policy_mean, "advantage": lambda: self.advantage}
+        if of not in sources:
+            raise ConfigError(f"of must be one of {', '.join(map(repr, sources))}, got {of!r}.")
+        with limited_threads(self.config.threads):
+            return explain(
+                sources[of](),
+                states,
+                self.background if background is None else background,
+                method=method,
+                groups=groups,
+                interactions=interactions,
+                feature_names=self.feature_names,
+                **options,
+            )
+
+    def certify(
+        self, states: ArrayLike, epsilon: ArrayLike, norm: Norm = "l2", units: Units = "raw"
+    ) -> Certificate:
+        """What no observation error of size `epsilon` can exceed at raw states: change of action, value and policy.
+
+        `epsilon` is one number or one per state, in raw observation units or in those of the normaliser.
+        """
+        region = Region(np.asarray(epsilon, dtype=np.float64), norm, unit_scale(self, units))
+        with limited_threads(self.config.threads):
+            return certify(self.policy, self.state.value, states, region)
+
+    def certified_radius(
+        self, states: ArrayLike, amount: ArrayLike, norm: Norm = "l2", units: Units = "raw"
+    ) -> NDArray[np.float64]:
+        """(N,): a size of observation errors up to which no action moves by more than `amount`, proven."""
+        with limited_threads(self.config.threads):
+            return certified_radius(self.policy, states, amount, norm, unit_scale(self, units))
+
+    def prototypes(self, state: ArrayLike, k: int = 5) -> Prototypes:
+        """The remembered states that carried the action at `state`, with signed shares that add up to its mean."""
+        return prototypes(self.policy_mean, state, k, feature_names=self.feature_names)
