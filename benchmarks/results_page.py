@@ -41,7 +41,7 @@ INTRODUCTION = """\
 # The paper and ours
 
 Every table has the paper's figure, ours with the preset `paper` (its algorithm and settings, ours where it gives none:
-`src/rsa2c/presets` says which) and ours with `default`.
+`src/rsa2c/envs/known` says which) and ours with `default`.
 Made by `python benchmarks/results_page.py` from the records under `results/`, which `rsa2c reproduce` writes: a row for
 each run in `runs.csv`, with its commit. What was not run is missing here, and nothing is filled in from elsewhere.
 The paper is "{title}" by {authors}; its code is at {code}.

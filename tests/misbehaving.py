@@ -108,4 +108,5 @@ def register() -> None:
 def registering(folder: Path) -> dict[str, str]:
     """Environment variables of Python processes that know the ids from their start."""
     (folder / "sitecustomize.py").write_text("import misbehaving\nmisbehaving.register()\n")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parent)])}
+    path = [str(folder), str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}

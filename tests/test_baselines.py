@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import rsa2c
-from rsa2c.baselines import settings as rl_zoo
-from rsa2c.baselines.policy import BASELINES, Baseline, baseline_config, make_baseline, settings, train_baseline
+from rsa2c.baselines.policy import Baseline, baseline_config, make_baseline, settings, train_baseline
 from rsa2c.baselines.settings import BaselineConfig, Settings
 from rsa2c.cli import main
+from rsa2c.envs.known import RLZoo, pendulum
 from rsa2c.errors import ConfigError, EnvError, FileFormatError, MissingExtraError, NotFoundError, RunExistsError
 from rsa2c.evaluate import Policy
 from rsa2c.files import StorageError
@@ -38,12 +38,15 @@ TINY = {
 ENV = "Pendulum-v1"
 
 
+def evaluate_every(steps, monkeypatch):
+    """Train with `TINY` on the pendulum, and evaluate so often."""
+    monkeypatch.setitem(pendulum.KNOWN, ENV, replace(pendulum.PENDULUM, rl_zoo=RLZoo(ENV, TINY, steps)))
+
+
 @pytest.fixture
 def tiny(monkeypatch):
     """Networks of eight units, and an evaluation every 25 steps."""
-    for name, small in TINY.items():
-        monkeypatch.setitem(BASELINES[name], ENV, small)
-    monkeypatch.setitem(rl_zoo.EVALUATION_STEPS, ENV, 25)
+    evaluate_every(25, monkeypatch)
     monkeypatch.setattr(baseline_runs, "ROW_STEPS", 10)
 
 
@@ -137,7 +140,7 @@ def test_reading_a_run_unpickles_nothing(tiny, tmp_path, monkeypatch):
 def test_equal_seeds_give_equal_bytes_however_often_they_are_evaluated(tiny, tmp_path, monkeypatch, name):
     run = run_in(tmp_path / "a", name, noise_variance=0.01)
     sb3.common.utils.set_random_seed(99)
-    monkeypatch.setitem(rl_zoo.EVALUATION_STEPS, ENV, 10_000)
+    evaluate_every(10_000, monkeypatch)
     other = run_in(tmp_path / "b", name, noise_variance=0.01)
     assert run.model_path.read_bytes() == other.model_path.read_bytes()
     assert len(other.read_evaluations()["timesteps"]) == 1
@@ -284,7 +287,7 @@ def test_kernel_runs_are_finished_too(tmp_path):
     [
         ({"kl": 0.1}, ConfigError, "sac has no setting 'kl'"),
         ({"noise_varance": 0.1}, ConfigError, "Did you mean 'noise_variance'"),
-        ({"n_envs": 2}, ConfigError, "can be told seed"),
+        ({"n_envs": 2}, ConfigError, "You can set seed"),
         ({"preset": "paper"}, ConfigError, "preset 'paper' does not exist for sac; it has rl-zoo"),
         ({"total_timesteps": 0}, ConfigError, "total_timesteps must be positive"),
         ({"noise_variance": -1.0}, ConfigError, "noise_variance must not be negative"),

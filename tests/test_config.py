@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from importlib import resources
 
 import pytest
 import yaml
@@ -28,13 +27,10 @@ from rsa2c.config import (
     upgraded_settings,
 )
 from rsa2c.config.flat import CHOICES
+from rsa2c.envs.known import find, known_ids
 from rsa2c.errors import ConfigError
 
-PRESETS = {
-    file.name.removesuffix(".yaml"): yaml.safe_load(file.read_text("utf-8"))
-    for file in (resources.files("rsa2c") / "presets").iterdir()
-    if file.name.endswith(".yaml")
-}
+PRESETS = {env_id: find(env_id).presets for env_id in known_ids()}
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,9 @@ def test_partial_reset_touches_the_masked_environments_alone():
         np.testing.assert_array_equal(after[~mask], moved[~mask])
         assert (after[mask] != moved[mask]).any(axis=1).all()
         assert (after[mask] != before[mask]).any(axis=1).all()
-        for step in range(1, env.limit + 1):
+        for step in range(1, env.known.episode_limit + 1):
             *_, truncated, _ = env.step(np.zeros((4, 1)))
-            if step == env.limit - 2 and isinstance(env, PendulumVector):
+            if step == env.known.episode_limit - 2 and isinstance(env, PendulumVector):
                 np.testing.assert_array_equal(truncated, ~mask)  # the others are two steps ahead
 
 
@@ -323,13 +323,6 @@ def test_final_observations_are_disturbed_too():
 def test_feature_and_action_names():
     assert feature_names("Pendulum-v1", 3) == ("cos θ", "sin θ", "angular velocity")
     assert action_names("Pendulum-v1", 1) == ("torque",)
-    for name in ("Pendulum-v1", "rsa2c/LQR-v0", "BipedalWalker-v3", "Ant-v5", "Hopper-v5", "HalfCheetah-v5"):
-        env = single.make_single(name)
-        d, m = env.observation_space.shape[0], env.action_space.shape[0]
-        features, actions = feature_names(env, d), action_names(env, m)
-        assert len(set(features)) == len(features) == d and len(set(actions)) == len(actions) == m
-        assert "x0" not in features and "a0" not in actions
-    assert feature_names("Ant-v5", 105)[104] == "back right ankle contact force z"
     assert feature_names(Counter(), 2) == ("x0", "x1") and action_names("Other-v0", 2) == ("a0", "a1")
     assert feature_names("Pendulum-v1", 5) == ("x0", "x1", "x2", "x3", "x4")  # not the five features we know
     for env in (make_env("Pendulum-v1", 2, distractors=2, noise_variance=0.1), make_env(_distracted, 2)):
@@ -339,22 +332,6 @@ def test_feature_and_action_names():
 
 def _distracted() -> gym.Env:
     return Distractors(gym.make("Pendulum-v1"), 2)
-
-
-def test_the_last_contact_component_of_a_standing_ant_is_its_weight():
-    env = single.make_single("Ant-v5").unwrapped
-    env.reset(seed=0)
-    for _ in range(100):
-        env.step(np.zeros(8))
-    forces = env.data.cfrc_ext.sum(axis=0)
-    assert forces[5] == pytest.approx(9.81 * env.model.body_mass.sum(), rel=0.01) and abs(forces[2]) < 0.5
-    names = feature_names("Ant-v5", 105)
-    joints = [env.model.joint(i).name for i in range(1, env.model.njnt)]
-    assert joints[0] == "hip_1"
-    assert names[5] == "front left hip angle" and names[19] == "front left hip velocity"
-    motors = [joints[env.model.actuator(i).trnid[0] - 1] for i in range(8)]
-    assert motors[0] == "hip_4" and action_names("Ant-v5", 8)[0] == "back right hip"
-    assert motors[2] == "hip_1" and action_names("Ant-v5", 8)[2] == "front left hip"
 
 
 def test_identity_and_episode_limit():
@@ -382,7 +359,7 @@ def test_lqr_optimal_gain_closes_the_gap():
     assert lqr.gap(lambda s: 0.0 * s[:, :1]) == np.inf and lqr.gap(lambda s: 1e3 * s[:, :1]) == np.inf
     alone = lqr.policy_cost(lambda s: 0.0 * s[:, :1], starts)
     assert np.isfinite(alone).all() and alone.mean() > lqr.HOPELESS * best.mean()
-    assert lqr.fixed_starts().shape == (1000, 4) and (abs(lqr.fixed_starts()) <= lqr.START_HIGH).all()
+    assert lqr.fixed_starts(50).shape == (50, 4) and (abs(lqr.fixed_starts(50)) <= lqr.START_HIGH).all()
 
 
 def test_lqr_is_gymnasiums_cart_pole_linearised():

@@ -10,7 +10,7 @@ import pytest
 
 from rsa2c.baselines.policy import BASELINES
 from rsa2c.config import ALGORITHMS, make_config
-from rsa2c.envs.names import _FEATURES
+from rsa2c.envs.known import find
 from rsa2c.errors import NotFoundError
 from rsa2c.reproduce import paper
 
@@ -69,7 +69,7 @@ def test_names_are_ours():
         assert set(claim.environments) <= ENVIRONMENTS
         assert {*claim.subject, *claim.against} <= METHODS
         for environment in claim.environments:
-            assert set(claim.order) <= set(_FEATURES[environment])
+            assert set(claim.order) <= {feature.name for feature in find(environment).features}
 
 
 def test_time_to_solution_is_epochs_times_runtime():

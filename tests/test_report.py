@@ -27,7 +27,6 @@ from rsa2c.report.gather import run_document
 from rsa2c.report.page import FOLDER, bundled
 from rsa2c.report.result import rerun_command
 from rsa2c.report.scene import scene
-from rsa2c.report.units import units
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, train_run
 
@@ -379,11 +378,3 @@ def test_command_line_writes_where_it_is_told(run, tmp_path, capsys):
     out = tmp_path / "page.html"
     assert main(["report", str(run.path), "--out", str(out), "--episodes", "1"]) == 0
     assert capsys.readouterr().out.strip() == str(out) and out.stat().st_size > 50_000
-
-
-def test_units_have_one_for_each_name():
-    assert units("rsa2c/LQR-v0", ("x", "x velocity", "θ", "θ velocity")) == ["m", "m/s", "rad", "rad/s"]
-    names = ("torso z", "torso orientation z", "front left hip angle", "torso velocity z", "torso angular velocity z",
-             "front left hip velocity", "torso contact torque x", "torso contact force z")  # fmt: skip
-    assert units("Ant-v5", names) == ["m", "", "rad", "m/s", "rad/s", "rad/s", "N m", "N"]
-    assert units("Unknown-v0", ("a", "b")) == ["", ""]

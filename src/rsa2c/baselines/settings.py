@@ -1,8 +1,6 @@
-"""RL-Zoo's hyper-parameters of SAC and PPO, and what a baseline can be told beside them.
+"""Settings of the baselines SAC and PPO: RL-Zoo's hyper-parameters, and the few things a user can set beside them.
 
-They are those of github.com/DLR-RM/rl-baselines3-zoo, `hyperparams/sac.yml` (commit c94924e) and
-`hyperparams/ppo.yml` (commit 208b6fd). RL-Zoo has Ant-v3 (SAC) and Ant-v4 (PPO); Ant-v5 takes theirs, rsa2c/LQR-v0 the
-entry of Pendulum-v1, which is of its size, and an environment it does not have the entry "mujoco".
+An environment's entry in RL-Zoo is one of its facts (`rsa2c.envs.known`); any other environment takes the entry below.
 """
 
 from __future__ import annotations
@@ -11,88 +9,28 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from rsa2c.config import ALGORITHMS, Config
+from rsa2c.envs.known import RLZoo, Settings, find
 from rsa2c.errors import ConfigError, did_you_mean
 
 PRESET = "rl-zoo"
-"""The one preset of baselines; a run's `entry` says which of RL-Zoo's it is."""
-EVALUATION_STEPS = {"Pendulum-v1": 1_000}
-"""Steps between evaluations of a run's training (PPO: at least, and then to the end of the rollout); 20,000 for other
-environments."""
+"""The only preset of baselines; the field `entry` says which of RL-Zoo's entries it is."""
 
-ALIKE = {"rsa2c/LQR-v0": "Pendulum-v1"}
-"""Environments that take another's entry."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Training steps, environments, whether observation and reward are normalised, SB3's own arguments."""
-
-    total_timesteps: int
-    n_envs: int = 1
-    normalise: bool = False
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-
-BASELINES: dict[str, dict[str, Settings]] = {
-    "sac": {
-        "Pendulum-v1": Settings(20_000, arguments={"learning_rate": 1e-3}),
-        "BipedalWalker-v3": Settings(
-            500_000,
-            arguments={
-                "learning_rate": 7.3e-4,
-                "buffer_size": 300_000,
-                "batch_size": 256,
-                "ent_coef": "auto",
-                "gamma": 0.98,
-                "tau": 0.02,
-                "train_freq": 64,
-                "gradient_steps": 64,
-                "learning_starts": 10_000,
-                "use_sde": True,
-                "policy_kwargs": {"log_std_init": -3, "net_arch": [400, 300]},
-            },
-        ),
-        "mujoco": Settings(1_000_000, arguments={"learning_starts": 10_000}),
+MUJOCO = RLZoo(
+    "mujoco",
+    {
+        "sac": Settings(1_000_000, arguments={"learning_starts": 10_000}),
+        "ppo": Settings(1_000_000, normalise=True),
     },
-    "ppo": {
-        "Pendulum-v1": Settings(
-            100_000,
-            n_envs=4,
-            arguments={
-                "n_steps": 1024,
-                "gae_lambda": 0.95,
-                "gamma": 0.9,
-                "n_epochs": 10,
-                "ent_coef": 0.0,
-                "learning_rate": 1e-3,
-                "clip_range": 0.2,
-                "use_sde": True,
-                "sde_sample_freq": 4,
-            },
-        ),
-        "BipedalWalker-v3": Settings(
-            5_000_000,
-            n_envs=32,
-            normalise=True,
-            arguments={
-                "n_steps": 2048,
-                "batch_size": 64,
-                "gae_lambda": 0.95,
-                "gamma": 0.999,
-                "n_epochs": 10,
-                "ent_coef": 0.0,
-                "learning_rate": 3e-4,
-                "clip_range": 0.18,
-            },
-        ),
-        "mujoco": Settings(1_000_000, normalise=True),
-    },
-}
+)
+"""RL-Zoo's settings of Ant-v3 (SAC) and Ant-v4 (PPO), used for Ant-v5 and all environments without an entry."""
+
+BASELINES = tuple(MUJOCO.settings)
+"""The names of the baselines."""
 
 
 @dataclass(frozen=True)
 class BaselineFields:
-    """What a baseline can be told; all else is as RL-Zoo has it."""
+    """What a user can set for a baseline; everything else is as RL-Zoo has it."""
 
     seed: int = 0
     """Seed of every generator of the run, SB3's global ones too."""
@@ -101,15 +39,14 @@ class BaselineFields:
     distractors: int = 0
     """Number of pure-noise features appended to the observation."""
     evaluation_episodes: int = 20
-    """Fixed-seed episodes of each evaluation of a run folder's training."""
+    """Fixed-seed episodes of each evaluation during training in a run folder."""
     step_timeout: float | None = Config.step_timeout
-    """Seconds that a step of the environments may take before the run is stopped; unset waits for ever."""
+    """Seconds that a step of the environments may take before the run is stopped; unset waits forever."""
     threads: int = 1
     """Threads of torch; equal threads and seed give equal bytes."""
 
     def __post_init__(self) -> None:
-        # Config has the rules of these names
-        Config(**{name: getattr(self, name) for name in SETTABLE})
+        Config(**{name: getattr(self, name) for name in SETTABLE})  # which has the rules for these names
         if self.seed >= 2**31:
             raise ConfigError(f"seed must be below 2**31 for a baseline (SB3's generators), got {self.seed}.")
 
@@ -123,12 +60,12 @@ SETTABLE = tuple(item.name for item in fields(BaselineFields))
 
 @dataclass(frozen=True)
 class BaselineConfig(BaselineFields):
-    """Settings of one baseline: what it was told, and what RL-Zoo's entry came to."""
+    """All settings of one baseline: the user's, and those of RL-Zoo's entry."""
 
-    steps_between_evaluations: int = 20_000
-    """Training steps between evaluations of a run folder's training, at least."""
-    entry: str = "mujoco"
-    """RL-Zoo's entry: the environment's own, that of one alike, or "mujoco"."""
+    steps_between_evaluations: int = MUJOCO.evaluation_steps
+    """Least number of training steps between evaluations in a run folder."""
+    entry: str = MUJOCO.entry
+    """RL-Zoo's entry: the environment's own, that of a similar one, or "mujoco"."""
     n_envs: int = 1
     """Environments stepped side by side."""
     normalise: bool = False
@@ -147,10 +84,16 @@ class BaselineConfig(BaselineFields):
 
 
 def check_algorithm(name: str) -> None:
-    """Refuse what is neither a variant of the method nor a baseline."""
+    """Refuse a name that is neither a variant of the method nor a baseline."""
     known = [*ALGORITHMS, *BASELINES]
     if name not in known:
         raise ConfigError(f"algorithm {name!r} is unknown; known are {', '.join(known)}.{did_you_mean(name, known)}")
+
+
+def rl_zoo_entry(env_id: str) -> RLZoo:
+    """The entry of RL-Zoo that an environment trains with."""
+    known = find(env_id)
+    return MUJOCO if known is None or known.rl_zoo is None else known.rl_zoo
 
 
 def settings(name: str, env_id: str) -> Settings:
@@ -159,27 +102,23 @@ def settings(name: str, env_id: str) -> Settings:
         raise ConfigError(
             f"baseline {name!r} is unknown; known are {', '.join(BASELINES)}.{did_you_mean(name, BASELINES)}"
         )
-    return BASELINES[name][_entry(name, env_id)]
-
-
-def _entry(name: str, env_id: str) -> str:
-    entry = ALIKE.get(env_id, env_id)
-    return entry if entry in BASELINES[name] else "mujoco"
+    return rl_zoo_entry(env_id).settings[name]
 
 
 def baseline_config(name: str, env_id: str, **told: Any) -> BaselineConfig:
-    """RL-Zoo's settings for this environment, then the caller's; what a baseline has not is refused by name."""
+    """RL-Zoo's settings for this environment, then the caller's; names that a baseline does not have are refused."""
     chosen = settings(name, env_id)
     for unknown in told:
         if unknown not in SETTABLE:
             raise ConfigError(
-                f"{name} has no setting {unknown!r}: it trains with RL-Zoo's hyper-parameters and can be told "
+                f"{name} has no setting {unknown!r}: it trains with RL-Zoo's hyper-parameters. You can set "
                 f"{', '.join(SETTABLE)}.{did_you_mean(unknown, SETTABLE)}"
             )
+    entry = rl_zoo_entry(env_id)
     return BaselineConfig(
         **told,
-        steps_between_evaluations=EVALUATION_STEPS.get(_entry(name, env_id), 20_000),
-        entry=_entry(name, env_id),
+        steps_between_evaluations=entry.evaluation_steps,
+        entry=entry.entry,
         n_envs=chosen.n_envs,
         normalise=chosen.normalise,
         arguments=dict(chosen.arguments),

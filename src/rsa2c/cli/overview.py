@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from rsa2c.baselines.settings import BASELINES
 from rsa2c.cli.command import command, parse
 from rsa2c.config import ALGORITHMS, preset_names
+from rsa2c.envs.known import find, known_ids
 from rsa2c.errors import RSA2CError
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ class _NoOptions:
 
 
 def _preset_environments() -> list[str]:
-    files = (resources.files("rsa2c") / "presets").iterdir()
-    names = sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
-    return [name.replace("rsa2c-", "rsa2c/") for name in names]
+    return [env_id for env_id in known_ids() if (known := find(env_id)) is not None and known.presets]
 
 
 def _status(run: Run) -> str:

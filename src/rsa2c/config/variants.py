@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import resources
+from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from rsa2c.config.settings import Config
+from rsa2c.envs.known import USUAL_TIMESTEPS, find
 from rsa2c.errors import ConfigError, did_you_mean
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -21,21 +19,10 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 }
 """Variants of the method: they differ in these settings only. Those that are guided take the preset's rule."""
 
-TOTAL_TIMESTEPS = {
-    "Pendulum-v1": 200_000,
-    "rsa2c/LQR-v0": 1_200_000,
-    "BipedalWalker-v3": 3_960_000,
-    "Ant-v5": 3_980_000,
-}
-"""Steps of a run that was not told how many; 1 M for other environments. With the warm-up and the last epoch rounded
-up, BipedalWalker-v3 and Ant-v5 end below 4 M."""
 
-
-@cache
-def _presets(env_id: str) -> dict[str, dict[str, Any]]:
-    files = {path.name: path for path in (resources.files("rsa2c") / "presets").iterdir()}
-    path = files.get(f"{env_id.replace('/', '-')}.yaml")
-    return {"default": {}} if path is None else yaml.safe_load(path.read_text("utf-8"))
+def _presets(env_id: str) -> Mapping[str, Mapping[str, Any]]:
+    known = find(env_id)
+    return (known and known.presets) or {"default": {}}
 
 
 def preset_names(env_id: str) -> list[str]:
@@ -70,7 +57,8 @@ def make_config(env_id: str, preset: str = "default", algorithm: str | None = No
 
 def default_timesteps(env_id: str) -> int:
     """Steps of a run that was not told how many."""
-    return TOTAL_TIMESTEPS.get(env_id, 1_000_000)
+    known = find(env_id)
+    return USUAL_TIMESTEPS if known is None else known.total_timesteps
 
 
 _DECISIVE = ("attribution", "guidance", "shuffle_weights", "value_fit")

@@ -1,108 +1,52 @@
-"""Environments: one door, `make_env`, for Gymnasium ids, factories and vector environments."""
+"""Environments: one door, `make_env`, for Gymnasium ids, factories and vector environments.
+
+Names are loaded when first used, so that the facts in `rsa2c.envs.known` can be read without Gymnasium.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Literal, get_args
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from gymnasium.vector import VectorEnv
-
-from rsa2c.envs import lqr
-from rsa2c.envs.checks import check_count, check_spaces
-from rsa2c.envs.lqr import LQREnv, LQRVector
-from rsa2c.envs.names import action_names, env_id, episode_limit, feature_names
-from rsa2c.envs.pendulum import PendulumVector
-from rsa2c.envs.pool import EnvPoolVector, pool_has
-from rsa2c.envs.single import Factory, FreshSyncVectorEnv, make_single
-from rsa2c.envs.vectorised import VectorisedEnv
-from rsa2c.envs.wrappers import AddedNoise, AppendedNoise, Distractors, ObservationNoise, VectorDisturbed
-from rsa2c.errors import ConfigError, EnvError
+if TYPE_CHECKING:
+    from rsa2c.envs.lqr import LQREnv, LQRVector
+    from rsa2c.envs.making import Backend, EnvLike, backend_of, make_env
+    from rsa2c.envs.names import action_names, env_id, episode_limit, feature_names, units
+    from rsa2c.envs.pendulum import PendulumVector
+    from rsa2c.envs.single import make_single
+    from rsa2c.envs.wrappers import Distractors, ObservationNoise
 
 __all__ = [
+    "Backend",
     "Distractors",
+    "EnvLike",
     "LQREnv",
     "LQRVector",
     "ObservationNoise",
     "PendulumVector",
     "action_names",
     "backend_of",
-    "check_spaces",
     "env_id",
     "episode_limit",
     "feature_names",
     "make_env",
     "make_single",
+    "units",
 ]
 
-Backend = Literal["auto", "arrays", "envpool", "gymnasium"]
-EnvLike = str | Factory | VectorEnv[Any, Any, Any]
+_MODULES = {
+    "lqr": ("LQREnv", "LQRVector"),
+    "making": ("Backend", "EnvLike", "backend_of", "make_env"),
+    "names": ("action_names", "env_id", "episode_limit", "feature_names", "units"),
+    "pendulum": ("PendulumVector",),
+    "single": ("make_single",),
+    "wrappers": ("Distractors", "ObservationNoise"),
+}
 
-lqr.register()
+if not TYPE_CHECKING:
 
-_VECTORISED: dict[str, Callable[[int], VectorisedEnv]] = {cls.id: cls for cls in (PendulumVector, LQRVector)}
-
-
-def make_env(
-    env: EnvLike,
-    n_envs: int | None = None,
-    *,
-    backend: Backend = "auto",
-    seed: int | None = None,
-    noise_variance: float = 0.0,
-    distractors: int = 0,
-    threads: int = 1,
-) -> VectorEnv[Any, Any, Any]:
-    """A vector environment of `n_envs` copies (1 unless said otherwise) of `env`.
-
-    `env` is a Gymnasium id, a factory that returns a `gymnasium.Env`, or a `VectorEnv`, used as it is.
-    `backend="auto"` takes the fastest there is: our own arrays for Pendulum-v1 and rsa2c/LQR-v0, EnvPool
-    (with `threads` threads) where it is installed and has the id, else Gymnasium's own environments.
-    `reset(seed=...)` of what this makes starts afresh: what follows depends on the seed and the actions
-    alone. With `seed` the environments are reset once with it. Pure-noise features, as many as
-    `distractors` says, are appended first; then noise of variance `noise_variance` is added to all
-    features.
-    """
-    if backend not in get_args(Backend):
-        raise ConfigError(f"backend must be one of {', '.join(get_args(Backend))}, got {backend!r}.")
-    check_count("n_envs", n_envs)
-    check_count("threads", threads)
-    added, appended = AddedNoise(noise_variance), AppendedNoise(distractors)
-
-    if isinstance(env, VectorEnv):
-        if n_envs is not None and n_envs != env.num_envs:
-            raise ConfigError(
-                f"n_envs is {n_envs}, but the VectorEnv given has {env.num_envs} environments. "
-                "Leave n_envs out."
-            )
-        vector = env
-    else:
-        vector = _vector_of(env, n_envs or 1, backend, threads)
-    check_spaces(vector.single_observation_space, vector.single_action_space, env_id(vector))
-    if appended.k:
-        vector = VectorDisturbed(vector, appended)
-    if added.std.any():
-        vector = VectorDisturbed(vector, added)
-    if seed is not None:
-        vector.reset(seed=seed)
-    return vector
-
-
-def backend_of(vector: VectorEnv[Any, Any, Any]) -> Backend:
-    """Which backend steps a vector environment that `make_env` made."""
-    if isinstance(vector.unwrapped, VectorisedEnv):
-        return "arrays"
-    return "envpool" if isinstance(vector.unwrapped, EnvPoolVector) else "gymnasium"
-
-
-def _vector_of(env: str | Factory, n: int, backend: str, threads: int) -> VectorEnv[Any, Any, Any]:
-    if isinstance(env, str):
-        if backend == "arrays" and env not in _VECTORISED:
-            raise EnvError(f"backend='arrays' has {', '.join(_VECTORISED)}, not {env!r}. Use backend='auto'.")
-        if backend in ("auto", "arrays") and env in _VECTORISED:
-            return _VECTORISED[env](n)
-        if backend == "envpool" or (backend == "auto" and pool_has(env)):
-            return EnvPoolVector(env, n, threads)
-    elif callable(env) and backend in ("arrays", "envpool"):
-        raise EnvError(f"backend={backend!r} needs an environment id, got a factory. Use backend='gymnasium'.")
-    return FreshSyncVectorEnv(partial(make_single, env), n)
+    def __getattr__(name: str) -> Any:
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(import_module(f"{__name__}.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

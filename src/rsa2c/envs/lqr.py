@@ -17,17 +17,17 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from scipy.linalg import solve_discrete_are
 
+from rsa2c.envs.known.lqr import LQR
 from rsa2c.envs.vectorised import VectorisedEnv
 
 GAMMA = 0.99
-ACTION_BOUND = 40.0  # twice what the optimal gain asks for from any start, so that training sees the same problem
+ACTION_BOUND = 40.0  # twice what the optimal gain needs from any start, so that clipping does not change the problem
 STATE_BOUND = 10.0
-EPISODE_STEPS = 200
 START_HIGH = np.array([0.5, 0.5, 0.1, 0.5])
 P1 = np.diag([1.0, 0.1, 10.0, 0.1])
 P2 = 0.01
 HOPELESS = 1e6
-"""A gap beyond this is that of an unstable policy, and grows as long as one looks."""
+"""Only an unstable policy has a gap beyond this; its gap grows with the length of the rollout."""
 
 Controller = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # states (N, 4) to controls (N, 1)
 
@@ -61,7 +61,7 @@ def cost(states: NDArray[np.float64], controls: NDArray[np.float64]) -> NDArray[
 def riccati() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """P3 (4, 4) and gain K (1, 4): the optimal discounted cost is s^T P3 s, the optimal control -K s.
 
-    The discount turns into the undiscounted problem of the system (sqrt(gamma) A, sqrt(gamma) B).
+    The discounted problem of (A, B) is the undiscounted problem of (sqrt(gamma) A, sqrt(gamma) B).
     """
     root = np.sqrt(GAMMA)
     p3 = solve_discrete_are(root * A, root * B, P1, np.array([[P2]]))
@@ -69,9 +69,9 @@ def riccati() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return p3, gain
 
 
-def fixed_starts(n: int = 1000, seed: int = 0) -> NDArray[np.float64]:
+def fixed_starts(n: int) -> NDArray[np.float64]:
     """The n start states (n, 4) on which the gap is measured."""
-    return np.random.default_rng(seed).uniform(-START_HIGH, START_HIGH, (n, 4))
+    return np.random.default_rng(0).uniform(-START_HIGH, START_HIGH, (n, 4))
 
 
 def optimal_cost(starts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -83,8 +83,10 @@ def optimal_cost(starts: NDArray[np.float64]) -> NDArray[np.float64]:
 def policy_cost(
     policy: Controller, starts: NDArray[np.float64], steps: int = 2000, most: float = np.inf
 ) -> NDArray[np.float64]:
-    """Discounted cost (N,) of deterministic rollouts, unclipped; infinite where the state diverges, and everywhere once
-    the mean is beyond `most`: it can only grow."""
+    """Discounted cost (N,) of deterministic rollouts without clipping.
+
+    It is infinite where the state diverges, and everywhere as soon as the mean exceeds `most`, since it only grows.
+    """
     states = np.array(starts, dtype=np.float64)
     total = np.zeros(len(states))
     discount = 1.0
@@ -102,10 +104,9 @@ def policy_cost(
     return total
 
 
-def gap(policy: Controller, starts: NDArray[np.float64] | None = None) -> float:
-    """Excess of the policy's mean cost over the optimal one, as a fraction of the optimal one; infinite beyond
-    `HOPELESS`."""
-    starts = fixed_starts() if starts is None else starts
+def gap(policy: Controller, n_starts: int = 1000) -> float:
+    """Relative excess J(policy) / J(optimal) - 1 of the mean cost over fixed starts; infinite beyond `HOPELESS`."""
+    starts = fixed_starts(n_starts)
     best = float(optimal_cost(starts).mean())
     return float(policy_cost(policy, starts, most=(1.0 + HOPELESS) * best).mean()) / best - 1.0
 
@@ -118,7 +119,7 @@ def _spaces() -> tuple[spaces.Box, spaces.Box]:
 
 
 class LQREnv(gym.Env[NDArray[np.float64], NDArray[np.float64]]):
-    """One cart-pole of the benchmark; truncated where any |x_i| > 10, controls clipped to +-40."""
+    """One cart-pole of the benchmark; truncated when any |s_i| > 10, controls clipped to +-40."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it so
 
@@ -148,8 +149,7 @@ class LQREnv(gym.Env[NDArray[np.float64], NDArray[np.float64]]):
 class LQRVector(VectorisedEnv):
     """Many cart-poles of the benchmark at once."""
 
-    id = "rsa2c/LQR-v0"
-    limit = EPISODE_STEPS
+    known = LQR
     start_high = START_HIGH
 
     def __init__(self, num_envs: int = 1) -> None:
@@ -168,7 +168,5 @@ class LQRVector(VectorisedEnv):
         return np.abs(self.states).max(axis=1) > STATE_BOUND
 
 
-def register() -> None:
-    """Make the benchmark known to Gymnasium, once."""
-    if LQRVector.id not in gym.registry:
-        gym.register(LQRVector.id, entry_point="rsa2c.envs.lqr:LQREnv", max_episode_steps=EPISODE_STEPS)
+if LQR.id not in gym.registry:  # importing this module makes the benchmark available to Gymnasium
+    gym.register(LQR.id, entry_point="rsa2c.envs.lqr:LQREnv", max_episode_steps=LQR.episode_limit)

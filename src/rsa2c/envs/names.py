@@ -1,96 +1,47 @@
-"""What the numbers of an environment are called: its id, its features, its actions."""
+"""Identity of an environment, and what its numbers are called."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
+from rsa2c.envs.known import find
+
 AnyEnv = gym.Env[Any, Any] | VectorEnv[Any, Any, Any]
-
-# Gymnasium's documentation lists force before torque, but MuJoCo's cfrc_ext, a spatial vector, begins with
-# the torque: a standing Ant's weight is in the last component.
-_WRENCH = ("torque x", "torque y", "torque z", "force x", "force y", "force z")
-_ANT_LEGS = ("front left", "front right", "back left", "back right")
-_ANT_JOINTS = tuple(f"{leg} {joint}" for leg in _ANT_LEGS for joint in ("hip", "ankle"))
-_ANT_BODIES = ("torso", *(f"{leg} {part}" for leg in _ANT_LEGS for part in ("leg", "aux", "ankle")))
-_XYZ = ("x", "y", "z")
-_CHEETAH_JOINTS = tuple(f"{side} {part}" for side in ("back", "front") for part in ("thigh", "shin", "foot"))
-_HOPPER_JOINTS = ("thigh", "leg", "foot")
-_WALKER_LEG = ("hip {} angle", "hip {} speed", "knee {} angle", "knee {} speed", "leg {} ground contact")
-
-_FEATURES: dict[str, tuple[str, ...]] = {
-    "Pendulum-v1": ("cos θ", "sin θ", "angular velocity"),
-    "rsa2c/LQR-v0": ("x", "x velocity", "θ", "θ velocity"),
-    "BipedalWalker-v3": (
-        "hull angle",
-        "hull angular velocity",
-        "horizontal velocity",
-        "vertical velocity",
-        *(name.format(leg) for leg in (1, 2) for name in _WALKER_LEG),
-        *(f"lidar {i}" for i in range(1, 11)),
-    ),
-    "Ant-v5": (
-        "torso z",
-        *(f"torso orientation {axis}" for axis in ("w", *_XYZ)),
-        *(f"{joint} angle" for joint in _ANT_JOINTS),
-        *(f"torso velocity {axis}" for axis in _XYZ),
-        *(f"torso angular velocity {axis}" for axis in _XYZ),
-        *(f"{joint} velocity" for joint in _ANT_JOINTS),
-        *(f"{body} contact {component}" for body in _ANT_BODIES for component in _WRENCH),
-    ),
-    "Hopper-v5": (
-        "torso z",
-        "torso angle",
-        *(f"{joint} angle" for joint in _HOPPER_JOINTS),
-        "torso velocity x",
-        "torso velocity z",
-        "torso angular velocity",
-        *(f"{joint} velocity" for joint in _HOPPER_JOINTS),
-    ),
-    "HalfCheetah-v5": (
-        "front tip z",
-        "front tip angle",
-        *(f"{joint} angle" for joint in _CHEETAH_JOINTS),
-        "front tip velocity x",
-        "front tip velocity z",
-        "front tip angular velocity",
-        *(f"{joint} velocity" for joint in _CHEETAH_JOINTS),
-    ),
-}
-
-_ACTIONS: dict[str, tuple[str, ...]] = {
-    "Pendulum-v1": ("torque",),
-    "rsa2c/LQR-v0": ("force",),
-    "BipedalWalker-v3": ("hip 1", "knee 1", "hip 2", "knee 2"),
-    # the motors start with the back right leg, the joints in the observation with the front left one
-    "Ant-v5": (*_ANT_JOINTS[6:], *_ANT_JOINTS[:6]),
-    "Hopper-v5": _HOPPER_JOINTS,
-    "HalfCheetah-v5": _CHEETAH_JOINTS,
-}
 
 
 def feature_names(env: AnyEnv | str, d: int, distractors: int = 0) -> tuple[str, ...]:
-    """Names of the d features of an environment or id; x0, x1, ... where they are not known.
+    """Names of the d features of an environment or id; x0, x1, ... if they are not known.
 
-    The last ones are noise_1, noise_2, ... where `Distractors` wraps the environment; for an id,
-    `distractors` says how many.
+    If `Distractors` wraps the environment, the last ones are noise_1, noise_2, ...; for an id, `distractors` gives
+    their number.
     """
     k = distractors if isinstance(env, str) else _appended(env)
-    known = _FEATURES.get(env if isinstance(env, str) else env_id(env), ())
-    true = known if len(known) == d - k else tuple(f"x{i}" for i in range(d - k))
+    known = find(env if isinstance(env, str) else env_id(env))
+    names = () if known is None else tuple(feature.name for feature in known.features)
+    true = names if len(names) == d - k else tuple(f"x{i}" for i in range(d - k))
     return (*true, *(f"noise_{i}" for i in range(1, k + 1)))
 
 
 def action_names(env: AnyEnv | str, m: int) -> tuple[str, ...]:
-    """Names of the m actions of an environment or id; a0, a1, ... where they are not known."""
-    known = _ACTIONS.get(env if isinstance(env, str) else env_id(env), ())
-    return known if len(known) == m else tuple(f"a{i}" for i in range(m))
+    """Names of the m actions of an environment or id; a0, a1, ... if they are not known."""
+    known = find(env if isinstance(env, str) else env_id(env))
+    names = () if known is None else tuple(action.name for action in known.actions)
+    return names if len(names) == m else tuple(f"a{i}" for i in range(m))
+
+
+def units(env_id: str, names: Sequence[str]) -> list[str]:
+    """The unit of each named feature or action; empty if it has none or is not known."""
+    known = find(env_id)
+    table = {} if known is None else dict((*known.features, *known.actions))
+    return [table.get(name, "") for name in names]
 
 
 def env_id(env: AnyEnv) -> str:
-    """The Gymnasium id of an environment or vector environment, or its class name where it has none."""
+    """The Gymnasium id of an environment or vector environment, or its class name if it has no id."""
     spec = _spec(env)
     if spec is not None:
         return str(spec.id)
@@ -100,7 +51,7 @@ def env_id(env: AnyEnv) -> str:
 
 
 def episode_limit(env: AnyEnv) -> int | None:
-    """Steps after which the environment truncates an episode, or None where it never does."""
+    """Steps after which the environment truncates an episode, or None if it never does."""
     limit = getattr(env.unwrapped, "episode_limit", None)
     if limit is None:
         spec = _spec(env)
@@ -109,7 +60,7 @@ def episode_limit(env: AnyEnv) -> int | None:
 
 
 def _spec(env: AnyEnv) -> Any:
-    """The spec of an environment; of the first inside, for a vector environment that has none of its own."""
+    """The environment's spec; a vector environment without one has that of its first environment."""
     if env.spec is not None:
         return env.spec
     inside = getattr(env.unwrapped, "envs", None)

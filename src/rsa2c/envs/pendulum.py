@@ -1,4 +1,4 @@
-"""Pendulum-v1 for many pendulums at once."""
+"""Pendulum-v1 as arrays: many pendulums at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from rsa2c.envs.known.pendulum import PENDULUM
 from rsa2c.envs.vectorised import VectorisedEnv
 
 _MAX_SPEED, _MAX_TORQUE, _DT, _PI = 8, 2.0, 0.05, np.pi
@@ -18,11 +19,10 @@ class PendulumVector(VectorisedEnv):
 
     The reward is -(theta^2 + 0.1 theta_dot^2 + 0.001 u^2) with theta in [-pi, pi), then
     theta_dot <- clip(theta_dot + (15 sin theta + 3 u) dt, +-8) and theta <- theta + theta_dot dt.
-    Operations come in Gymnasium's order, so that states agree to the last bit.
+    Operations are in Gymnasium's order, so that states agree to the last bit.
     """
 
-    id = "Pendulum-v1"
-    limit = 200
+    known = PENDULUM
     start_high = np.array([_PI, 1.0])
 
     def __init__(self, num_envs: int = 1) -> None:

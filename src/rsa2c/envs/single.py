@@ -1,4 +1,4 @@
-"""Gymnasium's own environments: made one by one, checked, and put side by side."""
+"""Gymnasium's own environments: made one by one, checked, and stepped side by side."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
+import rsa2c.envs.lqr  # noqa: F401 - registers the benchmark with Gymnasium
 from rsa2c.envs.checks import check_spaces
 from rsa2c.envs.names import env_id
 from rsa2c.envs.wrappers import Distractors, ObservationNoise
@@ -45,10 +46,10 @@ def make_single(
 
 
 class FreshSyncVectorEnv(SyncVectorEnv[NDArray[Any], NDArray[Any]]):
-    """Environments side by side, made anew by `reset(seed=...)`.
+    """Environments stepped side by side, and created anew by `reset(seed=...)`.
 
-    Resetting is not enough for rollouts that depend on the seed alone: Box2D's worlds remember earlier
-    episodes in the order of their bodies, and BipedalWalker then rounds differently.
+    Resetting alone would not make rollouts depend on nothing but the seed: Box2D's worlds remember earlier episodes in
+    the order of their bodies, and BipedalWalker then rounds differently.
     """
 
     def __init__(self, factory: Factory, num_envs: int) -> None:
@@ -73,7 +74,7 @@ class FreshSyncVectorEnv(SyncVectorEnv[NDArray[Any], NDArray[Any]]):
 
 
 def known_spec(name: str) -> gym.envs.registration.EnvSpec:
-    """What Gymnasium's registry has of an id."""
+    """The entry of an id in Gymnasium's registry."""
     try:
         return gym.spec(name)
     except (gym.error.Error, ModuleNotFoundError) as error:
@@ -105,16 +106,15 @@ def _making(name: str) -> Iterator[None]:
     except (RSA2CError, ImportError, gym.error.DependencyNotInstalled):
         raise
     except Exception as error:
-        raise EnvError(f"{name} could not be made, its own code failed: {described(error)}") from error
+        raise EnvError(f"{name} could not be made; its own code failed: {described(error)}") from error
 
 
 @contextmanager
 def _third_party_noise_silenced() -> Iterator[None]:
-    """What neither a user nor we can mend while an environment is made.
+    """Silence warnings that neither a user nor we can act on while an environment is made.
 
-    Box2D's SWIG types warn on import, which crashes the interpreter where warnings are errors; MuJoCo
-    complains of Gymnasium's own model files on the terminal and in a log file it leaves in the working
-    directory.
+    Box2D's SWIG types warn on import, which crashes the interpreter if warnings are errors. MuJoCo complains about
+    Gymnasium's own model files, on the terminal and in a log file in the working directory.
     """
     mujoco = sys.modules.get("mujoco")
     before = mujoco.get_mju_user_warning() if mujoco else None

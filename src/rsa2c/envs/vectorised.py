@@ -1,4 +1,4 @@
-"""Whole batches of a small environment as arrays: what Pendulum and the LQR benchmark have in common."""
+"""Small environments stepped as arrays, many at once: what the pendulum and the LQR benchmark have in common."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-# Metadata key of a vector environment that resets only the environments of `options={"reset_mask": mask}`,
-# whatever its autoreset mode.
+from rsa2c.envs.known import Known
+
 PARTIAL_RESET = "partial_reset"
+"""Metadata key of vector environments that reset a subset on `options={"reset_mask": mask}`, in any autoreset mode."""
 
 
 class VectorisedEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """n copies of an environment whose states are the rows of one array.
 
-    A subclass writes the start distribution, the dynamics and the observation; this class owns generators,
-    clock, truncation after `limit` steps and autoreset (NEXT_STEP: the step after an end resets, ignoring
-    its action). As in `SyncVectorEnv`, `reset(seed=s)` gives environment i a generator of its own seeded s
-    + i, and `reset(options={"reset_mask": mask})` resets those environments alone.
+    A subclass defines the start distribution, the dynamics and the observation; this class owns generators, clock,
+    truncation at the episode limit and autoreset (NEXT_STEP: the step after an end resets and ignores its action). As
+    in `SyncVectorEnv`, `reset(seed=s)` gives environment i its own generator with seed s + i, and
+    `reset(options={"reset_mask": mask})` resets only those environments.
     """
 
-    id: str
-    limit: int
+    known: Known
     start_high: NDArray[np.float64]  # starts are uniform in +-start_high
 
     def __init__(
@@ -38,7 +38,7 @@ class VectorisedEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self.observation_space = batch_space(observation_space, num_envs)
         self.action_space = batch_space(action_space, num_envs)
         self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, PARTIAL_RESET: True}
-        self.spec = gym.spec(self.id)
+        self.spec = gym.spec(self.known.id)
         self.states = np.zeros((num_envs, len(self.start_high)))
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._never = np.zeros(num_envs, dtype=bool)
@@ -48,15 +48,15 @@ class VectorisedEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._generators: list[np.random.Generator] = []
 
     def observe(self) -> NDArray[Any]:
-        """Observations (n, d) of the present states."""
+        """Observations (n, d) of the current states."""
         raise NotImplementedError
 
     def advance(self, actions: NDArray[Any]) -> NDArray[np.float64]:
-        """Move every state one step on and return the rewards (n,)."""
+        """Advance every state by one step and return the rewards (n,)."""
         raise NotImplementedError
 
     def escaped(self) -> NDArray[np.bool_]:
-        """Environments to truncate before their time is up (n,)."""
+        """Environments to truncate before the episode limit (n,)."""
         return self._never
 
     def reset(
@@ -80,7 +80,7 @@ class VectorisedEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         fresh = self._ended
         rewards = self.advance(actions)
         self._steps += 1
-        truncated = (self._steps >= self.limit) | self.escaped()
+        truncated = (self._steps >= self.known.episode_limit) | self.escaped()
         if self._any_ended:
             self._restart(fresh)
             rewards[fresh] = 0.0

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rsa2c.baselines.policy import BASELINES
 from rsa2c.config import preset_names
 from rsa2c.cost.typical import mean_flops
+from rsa2c.envs.names import units
 from rsa2c.errors import RSA2CError
 from rsa2c.report import attention, certificates, episodes, result, trust
 from rsa2c.report.embedded import Embedded
 from rsa2c.report.scene import scene
-from rsa2c.report.units import units
 from rsa2c.runs.training import load_agent, trained_steps
 
 if TYPE_CHECKING:

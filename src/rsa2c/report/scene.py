@@ -1,7 +1,7 @@
-"""How a state is drawn: the page draws some environments from the state alone, so that it can draw any state.
+"""How a state is drawn. The page draws some environments from the state alone, so that it can draw any state.
 
-MuJoCo robots whose observation begins with their joint positions come with their body tree, and the page does the
-kinematics; the pendulum, the cart-pole and the walker are known to it. Nothing here needs a renderer.
+The page knows how to draw the pendulum, the cart-pole and the walker. For MuJoCo robots whose observation begins with
+their joint positions it is given the tree of bodies and does the kinematics itself. Nothing here needs a renderer.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from rsa2c.envs.known import find
 from rsa2c.envs.single import make_single
 
-DRAWN = {"Pendulum-v1": "pendulum", "rsa2c/LQR-v0": "cartpole", "BipedalWalker-v3": "walker"}
 JOINTS = {0: "free", 1: "ball", 2: "slide", 3: "hinge"}
 GEOMS = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "capsule", 6: "box"}
 PLANE = 0
 
 
 def scene(env_id: str) -> dict[str, Any] | None:
-    """What the page needs to draw a state of the environment, or None where it cannot."""
-    if env_id in DRAWN:
-        return {"kind": DRAWN[env_id]}
+    """What the page needs to draw a state of the environment, or None if it cannot draw it."""
+    known = find(env_id)
+    if known is not None and known.drawing is not None:
+        return {"kind": known.drawing}
     env = make_single(env_id)
     try:
         return _mujoco(env)

@@ -155,7 +155,7 @@ def _gflop(policy: RSA2C | Baseline, row_steps: float) -> float:
 
 
 def _final_gap(policy: RSA2C | Baseline) -> float:
-    if isinstance(policy, RSA2C) and policy.env_id == lqr.LQRVector.id and not policy.config.noise_variance:
+    if isinstance(policy, RSA2C) and policy.env_id == lqr.LQR.id and not policy.config.noise_variance:
         return lqr.gap(policy.policy_mean)
     return float("nan")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rsa2c import statistics
-from rsa2c.baselines.settings import ALIKE, BASELINES, PRESET
+from rsa2c.baselines.settings import BASELINES, PRESET, rl_zoo_entry
 from rsa2c.reproduce import paper
 from rsa2c.reproduce.records import Record
 from rsa2c.runs.sweep import REMARK
@@ -148,8 +148,7 @@ def returns(study: Selection, environment: str) -> Table:
         "columns.",
         REMARK,
     ]
-    if environment in ALIKE:
-        other = ALIKE[environment]
+    if (other := rl_zoo_entry(environment).entry) not in (environment, "mujoco"):
         notes.insert(1, f"RL-Zoo has no settings for {environment}: SAC and PPO train with those of {other} and for as "
                         "few steps, which nobody tuned for it.")  # fmt: skip
     return Table(f"returns_{slug(environment)}", f"{environment}: return", columns, rows, notes)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rsa2c.agent import RSA2C
 from rsa2c.baselines.policy import Baseline
-from rsa2c.envs import lqr
+from rsa2c.envs.known import find
 from rsa2c.evaluate import EvaluationResult, evaluate
 from rsa2c.signals import handlers
 from rsa2c.runs.folder import Run
@@ -19,7 +19,7 @@ EVALUATION_SEED = 10_000
 """First seed of the evaluations' episodes: far from the seeds of runs and of `rsa2c evaluate`."""
 
 GAP_STARTS = 200
-"""Starts of the optimality gap along training; tables take `lqr.gap`'s 1,000."""
+"""Starts of the optimality gap along training; tables take 1,000."""
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -53,13 +53,14 @@ def evaluate_policy(
 
 
 def optimality_gap(agent: RSA2C | Baseline) -> float:
-    """Excess of the deterministic policy over the optimal cost, as a fraction of it, on a few fixed starts.
+    """Relative excess cost of the deterministic policy over the optimum, on a few fixed starts.
 
-    NaN on environments whose optimum nobody knows: all but the LQR benchmark.
+    NaN if the environment's optimum is not known.
     """
-    if agent.env_id != lqr.LQRVector.id or not isinstance(agent, RSA2C):
+    known = find(agent.env_id)
+    if known is None or known.optimality_gap is None or not isinstance(agent, RSA2C):
         return float("nan")
-    return lqr.gap(agent.policy_mean, lqr.fixed_starts(GAP_STARTS))
+    return known.optimality_gap(agent.policy_mean, GAP_STARTS)
 
 
 def longest_episode(agent: RSA2C | Baseline) -> int | None:

@@ -1,0 +1,69 @@
+"""The form in which the facts about an environment are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+USUAL_TIMESTEPS = 1_000_000
+"""Training steps of a run that does not ask for a number, unless its environment has its own."""
+
+
+class Quantity(NamedTuple):
+    """One number of an observation or an action."""
+
+    name: str
+    unit: str = ""
+    """Its physical unit; empty for pure numbers and for what the environment scales by arbitrary constants."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What RL-Zoo sets for SAC or PPO: steps, environments, normalisation (VecNormalize), SB3's own arguments."""
+
+    total_timesteps: int
+    n_envs: int = 1
+    normalise: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RLZoo:
+    """An entry of RL-Zoo, with the settings of each baseline by name.
+
+    From github.com/DLR-RM/rl-baselines3-zoo, `hyperparams/sac.yml` (commit c94924e) and `hyperparams/ppo.yml` (commit
+    208b6fd).
+    """
+
+    entry: str
+    settings: Mapping[str, Settings]
+    evaluation_steps: int = 20_000
+    """Training steps between evaluations (PPO finishes its rollout first). Ours, not RL-Zoo's."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Everything this package knows about one environment beyond what Gymnasium says of it."""
+
+    id: str
+    features: tuple[Quantity, ...]
+    actions: tuple[Quantity, ...]
+    episode_limit: int
+    """Steps after which an episode is truncated."""
+    total_timesteps: int = USUAL_TIMESTEPS
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Configuration values by preset name; an environment without presets trains with the defaults."""
+    rl_zoo: RLZoo | None = None
+    """Settings of the baselines, if RL-Zoo has any for this environment or for one like it."""
+    drawing: str | None = None
+    """What the report draws from a state alone: "pendulum", "cartpole" or "walker"."""
+    vector: Callable[[int], Any] | None = None
+    """Makes n copies that are stepped as arrays, if this package implements the dynamics itself."""
+    optimality_gap: Callable[[Any, int], float] | None = None
+    """Relative excess cost of a policy over the known optimum on so many fixed starts, if the optimum is known."""
+
+
+def by_id(*known: Known) -> dict[str, Known]:
+    """The table that a module of this package offers as `KNOWN`."""
+    return {one.id: one for one in known}

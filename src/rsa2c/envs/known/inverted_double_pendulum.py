@@ -1,0 +1,27 @@
+"""InvertedDoublePendulum: a pole on a pole on a cart."""
+
+from __future__ import annotations
+
+from rsa2c.envs.known.facts import Known, Quantity, by_id
+from rsa2c.envs.known.mujoco import EPISODE_LIMIT
+
+POLES = ("lower pole", "upper pole")  # the upper pole's angle is measured from the lower pole
+
+# Velocities and constraint forces are clipped to +-10.
+FEATURES = (
+    Quantity("cart x", "m"),
+    *(Quantity(f"sin {pole} angle") for pole in POLES),
+    *(Quantity(f"cos {pole} angle") for pole in POLES),
+    Quantity("cart velocity", "m/s"),
+    *(Quantity(f"{pole} angular velocity", "rad/s") for pole in POLES),
+    Quantity("cart constraint force", "N"),
+)
+# v5 dropped those of the poles, which are always 0
+POLE_CONSTRAINTS = tuple(Quantity(f"{pole} constraint torque", "N m") for pole in POLES)
+# The force on the cart is 500 N per unit of the action.
+ACTIONS = (Quantity("cart force"),)
+
+KNOWN = by_id(
+    Known("InvertedDoublePendulum-v4", (*FEATURES, *POLE_CONSTRAINTS), ACTIONS, EPISODE_LIMIT),
+    Known("InvertedDoublePendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT),
+)
