@@ -86,3 +86,16 @@ def counters(n: int, mode: AutoresetMode, **arguments: Any) -> SyncVectorEnv:
     return SyncVectorEnv(
         [lambda i=i: Counter(lengths[i % len(lengths)], **arguments) for i in range(n)], autoreset_mode=mode
     )
+
+
+def rollout(env, steps: int, seed: int, scale: float = 1.0) -> list[np.ndarray]:
+    """Observations, rewards and endings of a vector environment under actions drawn from the seed."""
+    rng = np.random.default_rng(seed)
+    observations, _ = env.reset(seed=seed)
+    out = [[observations], [], [], []]
+    for _ in range(steps):
+        action = scale * rng.uniform(-1, 1, (env.num_envs, *env.single_action_space.shape))
+        step = env.step(action.astype(env.single_action_space.dtype))
+        for series, value in zip(out, step[:4], strict=True):
+            series.append(np.array(value))
+    return [np.array(series) for series in out]

@@ -8,39 +8,22 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from probes import Counter, Forgetful, Spaces, counters
+from probes import Counter, Forgetful, Spaces, counters, rollout
 from rsa2c.envs import (
     Distractors,
-    LQREnv,
     LQRVector,
-    ObservationNoise,
     PendulumVector,
     action_names,
     env_id,
     episode_limit,
     feature_names,
-    lqr,
     make_env,
     single,
 )
 from rsa2c.envs.pool import EnvPoolVector
-from rsa2c.envs.wrappers import AddedNoise, AppendedNoise, VectorDisturbed
 from rsa2c.errors import ConfigError, EnvError, MissingExtraError, RSA2CError, did_you_mean, require
 
 FLAT = spaces.Box(-1.0, 1.0, (3,), np.float32)
-
-
-def rollout(env, steps: int, seed: int, scale: float = 1.0) -> list[np.ndarray]:
-    """Observations, rewards and endings of a vector environment under actions drawn from the seed."""
-    rng = np.random.default_rng(seed)
-    observations, _ = env.reset(seed=seed)
-    out = [[observations], [], [], []]
-    for _ in range(steps):
-        action = scale * rng.uniform(-1, 1, (env.num_envs, *env.single_action_space.shape))
-        step = env.step(action.astype(env.single_action_space.dtype))
-        for series, value in zip(out, step[:4], strict=True):
-            series.append(np.array(value))
-    return [np.array(series) for series in out]
 
 
 def test_our_pendulum_is_gymnasiums_step_for_step():
@@ -62,27 +45,6 @@ def test_our_pendulum_is_gymnasiums_step_for_step():
     np.testing.assert_array_equal(ours.states, [env.unwrapped.state for env in theirs.envs])
     assert ours.single_observation_space == theirs.single_observation_space
     assert ours.single_action_space == theirs.single_action_space
-
-
-def test_our_lqr_vector_is_the_single_environment_step_for_step():
-    ours, single_ones = make_env("rsa2c/LQR-v0", 4), make_env("rsa2c/LQR-v0", 4, backend="gymnasium")
-    assert isinstance(ours, LQRVector) and isinstance(single_ones.envs[0].unwrapped, LQREnv)
-    # the first part of each episode only: the plant is unstable, rounding grows
-    for seed in (0, 1):
-        a, b = rollout(ours, 60, seed, 15.0), rollout(single_ones, 60, seed, 15.0)
-        for mine, theirs in zip(a, b, strict=True):
-            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
-
-
-def test_lqr_leaves_the_rails_by_truncation_and_clips_its_force():
-    env = gym.make("rsa2c/LQR-v0").unwrapped
-    env.reset(seed=0)
-    env.state = np.array([9.99, 5.0, 0.0, 0.0])
-    _, _, terminated, truncated, _ = env.step(np.zeros(1))
-    assert truncated and not terminated
-    env.state = np.zeros(4)
-    _, reward, _, _, _ = env.step(np.array([50.0]))
-    assert reward == pytest.approx(-lqr.P2 * lqr.ACTION_BOUND**2)
 
 
 def test_partial_reset_touches_the_masked_environments_alone():
@@ -256,70 +218,6 @@ def test_vector_environments_are_used_as_they_are():
     assert make_env(env, distractors=2).single_observation_space.shape == (4,)
 
 
-def test_noise_has_the_variance_asked_and_leaves_the_state_alone():
-    clean, noisy = make_env("Pendulum-v1", 50), make_env("Pendulum-v1", 50, noise_variance=0.04)
-    a, b = rollout(clean, 199, 0), rollout(noisy, 199, 0)
-    np.testing.assert_array_equal(a[1], b[1])
-    noise = (b[0] - a[0]).reshape(-1, 3)
-    assert b[0].dtype == a[0].dtype
-    np.testing.assert_allclose(noise.var(axis=0), 0.04, rtol=0.06)  # 10,000 draws: standard error 1.4%
-    np.testing.assert_allclose(noise.mean(axis=0), 0.0, atol=0.01)
-    assert abs(np.corrcoef(noise.T)[0, 1]) < 0.05
-    assert noisy.single_observation_space.contains(np.full(3, 1e6, np.float32))
-
-
-def test_distractors_are_fresh_standard_normals_after_the_true_features():
-    env = make_env("Pendulum-v1", 40, distractors=4)
-    a, b = rollout(make_env("Pendulum-v1", 40), 150, 0), rollout(env, 150, 0)
-    np.testing.assert_array_equal(a[0], b[0][..., :3])
-    extra = b[0][..., 3:]
-    np.testing.assert_allclose(extra.reshape(-1, 4).std(axis=0), 1.0, rtol=0.05)
-    assert abs(np.corrcoef(extra[:-1, :, 0].ravel(), extra[1:, :, 0].ravel())[0, 1]) < 0.05
-    assert env.single_observation_space.shape == (7,) and env.observation_space.shape == (40, 7)
-    both = make_env("Pendulum-v1", 200, distractors=4, noise_variance=3.0)  # noise on the distractors too
-    assert rollout(both, 20, 0)[0][..., 3:].var() == pytest.approx(4.0, rel=0.05)
-
-
-def test_single_wrappers_repeat_under_a_seed_and_keep_the_environments_own_randomness():
-    for wrap in (lambda e: ObservationNoise(e, 0.5), lambda e: Distractors(e, 3)):
-        env, plain = wrap(gym.make("Pendulum-v1")), gym.make("Pendulum-v1")
-        draws = []
-        for seed in (4, 4, 5):
-            first, _ = env.reset(seed=seed)
-            draws.append([first, *(env.step(np.zeros(1, np.float32))[0] for _ in range(3))])
-        np.testing.assert_array_equal(draws[0], draws[1])
-        assert (np.array(draws[0]) != np.array(draws[2])).any()
-        again, _ = env.reset()  # goes on with the generator, does not repeat
-        assert not np.array_equal(again, draws[2][0])
-        plain.reset(seed=5)
-        for _ in range(3):
-            state, *_ = plain.step(np.zeros(1, np.float32))
-        if isinstance(env, Distractors):
-            np.testing.assert_array_equal(draws[2][-1][:3], state)
-        assert env.observation_space.shape == draws[0][0].shape
-        assert env.spec.id == "Pendulum-v1" and gym.make(env.spec).observation_space == env.observation_space
-
-
-def test_noise_may_have_a_variance_for_each_feature():
-    env = ObservationNoise(gym.make("Pendulum-v1"), np.array([0.0, 1.0, 0.0]))
-    observation, _ = env.reset(seed=0)
-    state, _ = env.env.reset(seed=0)
-    np.testing.assert_array_equal(observation != state, [False, True, False])
-    with pytest.raises(ConfigError, match="2 noise variances given for 3 features"):
-        ObservationNoise(gym.make("Pendulum-v1"), np.ones(2))
-
-
-def test_final_observations_are_disturbed_too():
-    env = VectorDisturbed(counters(3, AutoresetMode.SAME_STEP), AppendedNoise(2))
-    env = VectorDisturbed(env, AddedNoise(0.25))
-    env.reset(seed=0)
-    for _ in range(3):
-        *_, infos = env.step(np.zeros((3, 1), np.float32))
-    final = infos["final_obs"][0]  # the first Counter ends its first episode at step 3
-    assert final.shape == (4,) and infos["final_obs"][1] is None
-    assert 0 < abs(final[1] - 3.0) < 3.0 and 0 < abs(final[0]) < 3.0
-
-
 def test_feature_and_action_names():
     assert feature_names("Pendulum-v1", 3) == ("cos θ", "sin θ", "angular velocity")
     assert action_names("Pendulum-v1", 1) == ("torque",)
@@ -338,44 +236,6 @@ def test_identity_and_episode_limit():
     assert env_id(make_env("Pendulum-v1", 2)) == "Pendulum-v1" == env_id(make_env(_distracted, 2))
     assert episode_limit(make_env(_distracted, 2)) == 200 == episode_limit(make_env("rsa2c/LQR-v0"))
     assert env_id(make_env(Counter, 2)) == "Counter" and episode_limit(make_env(Counter, 2)) is None
-
-
-def test_lqr_optimal_gain_closes_the_gap():
-    p3, gain = lqr.riccati()
-    a, b, gamma = lqr.A, lqr.B, lqr.GAMMA
-    closed = a - b @ gain
-    # the value of the closed loop, summed term by term, and the two stationarity conditions
-    total, power = np.zeros((4, 4)), np.eye(4)
-    for t in range(5000):
-        total += gamma**t * power.T @ (lqr.P1 + lqr.P2 * gain.T @ gain) @ power
-        power = closed @ power
-    np.testing.assert_allclose(total, p3, rtol=1e-9)
-    np.testing.assert_allclose(lqr.P2 * gain, gamma * b.T @ p3 @ closed, rtol=1e-9)
-    assert abs(lqr.gap(lambda s: -s @ gain.T)) < 1e-9
-    starts = lqr.fixed_starts(20)
-    best = lqr.optimal_cost(starts)
-    np.testing.assert_allclose(lqr.policy_cost(lambda s: -s @ gain.T, starts), best, rtol=1e-9)
-    assert (lqr.policy_cost(lambda s: -1.2 * s @ gain.T, starts) > best).all()
-    assert lqr.gap(lambda s: 0.0 * s[:, :1]) == np.inf and lqr.gap(lambda s: 1e3 * s[:, :1]) == np.inf
-    alone = lqr.policy_cost(lambda s: 0.0 * s[:, :1], starts)
-    assert np.isfinite(alone).all() and alone.mean() > lqr.HOPELESS * best.mean()
-    assert lqr.fixed_starts(50).shape == (50, 4) and (abs(lqr.fixed_starts(50)) <= lqr.START_HIGH).all()
-
-
-def test_lqr_is_gymnasiums_cart_pole_linearised():
-    plant = gym.make("CartPole-v1").unwrapped
-    small = 1e-5
-    for i in range(5):
-        state, force = np.zeros(4), 0.0
-        if i < 4:
-            state[i] = small
-        else:
-            force = small
-        plant.reset(seed=0)
-        plant.state, plant.force_mag = tuple(state), force
-        moved, *_ = plant.step(1)
-        predicted = lqr.dynamics(state[None], np.array([[force]]))[0]
-        np.testing.assert_allclose(moved, predicted, atol=1e-11)
 
 
 def test_errors_are_what_their_names_say():

@@ -44,19 +44,19 @@ class Baseline:
     env_id: str
     config: BaselineConfig
     model: Any
-    """SB3's SAC or PPO; where it was read from a run folder it has its policy but nothing to learn with."""
+    """SB3's SAC or PPO. One read from a run folder has its policy but cannot learn further."""
     normaliser: Any = None
-    """SB3's VecNormalize, where the model is trained on normalised observations."""
+    """SB3's VecNormalize, if the model is trained on normalised observations."""
 
     @property
     def num_timesteps(self) -> int:
-        """Steps it was trained for."""
+        """Number of steps it was trained for."""
         return int(self.model.num_timesteps)
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[NDArray[Any], Any]:
-        """The action for one observation or a batch, as SB3 has it."""
+        """The action for one observation or a batch of them, in SB3's convention."""
         observation = np.asarray(observation)
         if self.normaliser is not None:
             observation = self.normaliser.normalize_obs(observation)
@@ -64,13 +64,15 @@ class Baseline:
 
 
 def baseline_env(env_id: str, config: BaselineConfig) -> gym.Env[Any, Any]:
-    """One environment as a baseline trains on it."""
+    """One environment, disturbed as in the baseline's training."""
     return make_single(env_id, noise_variance=config.noise_variance, distractors=config.distractors)
 
 
 def build_baseline(name: str, env_id: str, config: BaselineConfig) -> Baseline:
-    """An untrained baseline on its own environments, seeded; it seeds the global generators of Python, numpy and
-    torch, which SB3 draws from."""
+    """An untrained baseline on its own environments.
+
+    This seeds the global generators of Python, NumPy and PyTorch, which SB3 draws from.
+    """
     sb3 = require("stable_baselines3", "baselines", f"The baseline {name}")
     env_util = require("stable_baselines3.common.env_util", "baselines")
     vec_env = require("stable_baselines3.common.vec_env", "baselines")
@@ -78,7 +80,7 @@ def build_baseline(name: str, env_id: str, config: BaselineConfig) -> Baseline:
     env = env_util.make_vec_env(partial(baseline_env, env_id, config), n_envs=config.n_envs, seed=config.seed)
     if config.normalise:
         env = vec_env.VecNormalize(env, gamma=config.arguments.get("gamma", 0.99))
-    # SB3 keeps, and adds to, what it is given as policy_kwargs
+    # SB3 keeps the policy_kwargs it is given, and adds to them
     arguments = copy.deepcopy(config.arguments)
     model = getattr(sb3, name.upper())("MlpPolicy", env, seed=config.seed, device="cpu", **arguments)
     return Baseline(name, env_id, config, model, env if config.normalise else None)
@@ -90,11 +92,11 @@ def _check_environment(name: str, env_id: str) -> None:
         space: Any = single.action_space
         if episode_limit(single) is None:
             raise EnvError(
-                f"{env_id} has no episode limit, without which {name} never starts a new episode. Register it with "
+                f"{env_id} has no episode limit, so that {name} might never start a new episode. Register it with "
                 "max_episode_steps."
             )
         if not space.is_bounded():
-            raise EnvError(f"{env_id} has unbounded actions, which SB3 refuses. Take a kernel algorithm.")
+            raise EnvError(f"{env_id} has unbounded actions, which SB3 refuses. Use a kernel algorithm.")
     finally:
         single.close()
 
@@ -108,7 +110,7 @@ def make_baseline(
     distractors: int = 0,
     **arguments: Any,
 ) -> Baseline:
-    """An untrained baseline on its own environments; `arguments` replace single ones of SB3's."""
+    """An untrained baseline on its own environments; `arguments` override those for SB3 one by one."""
     config = baseline_config(name, env_id, seed=seed, noise_variance=noise_variance, distractors=distractors)
     return build_baseline(name, env_id, replace(config, arguments={**config.arguments, **arguments}))
 
@@ -123,8 +125,10 @@ def train_baseline(
     threads: int = 1,
     **options: Any,
 ) -> Baseline:
-    """Train a baseline for `total_timesteps` (unset: RL-Zoo's number); `callback` is SB3's, `options` are
-    those of `make_baseline`."""
+    """Train a baseline for `total_timesteps` (by default, RL-Zoo's number).
+
+    `callback` is passed to SB3; `options` are those of `make_baseline`.
+    """
     steps = total_timesteps if total_timesteps is not None else settings(name, env_id).total_timesteps
     baseline = make_baseline(name, env_id, seed, **options)
     with torch_threads(threads), watched(baseline):
@@ -134,7 +138,7 @@ def train_baseline(
 
 @contextmanager
 def watched(baseline: Baseline) -> Iterator[None]:
-    """Let what goes wrong in a baseline's environments, while it learns, be an error that names them."""
+    """While a baseline learns, turn failures of its environments into errors that name them."""
     base: Any = require("stable_baselines3.common.vec_env", "baselines").VecEnvWrapper
     model = baseline.model
     own = model.get_env()
@@ -165,7 +169,7 @@ def watched(baseline: Baseline) -> Iterator[None]:
 
 @contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
-    """Let torch compute on so many threads, for a while."""
+    """Let PyTorch use this many threads inside the block."""
     torch = require("torch", "baselines", "A baseline")
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

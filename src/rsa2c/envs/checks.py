@@ -1,4 +1,4 @@
-"""What an environment must offer and what it may return; a refusal names environment, place and remedy."""
+"""Checks of what an environment offers and returns. An error names the environment, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rsa2c.errors import ConfigError, DataError, EnvError
 
 
 def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any], name: str) -> None:
-    """Refuse what a kernel policy over state features with continuous actions cannot work on."""
+    """Refuse spaces other than a vector of features and a vector of continuous actions."""
     if not (isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1):
         raise EnvError(
             f"{name} has observations {_describe(observation_space)}; rsa2c needs one flat vector of "
@@ -30,7 +30,7 @@ def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any]
 
 
 def check_count(name: str, number: Any) -> None:
-    """Refuse anything but a whole number >= 1 (or None, for left out)."""
+    """Refuse anything but a whole number >= 1 or None, which means that it was left out."""
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if number is not None and not (whole and number >= 1):
         raise ConfigError(f"{name} must be a whole number >= 1, got {number!r}.")
@@ -44,11 +44,11 @@ def check_observations(
     who: Any = None,
     kind: str = "environment",
 ) -> None:
-    """Refuse observations of another shape, or with NaN or infinite entries; row i belongs to `who[i]`."""
+    """Refuse observations of the wrong shape or with NaN or infinite entries; row i belongs to `who[i]`."""
     if observations.shape != shape:
         raise EnvError(
             f"{env_id(env)}: observations of shape {observations.shape} at step {step}, expected {shape} "
-            "as the observation space says."
+            "according to the observation space."
         )
     finite = np.isfinite(observations)
     if not finite.all():
@@ -63,7 +63,7 @@ def check_observations(
 def check_rewards(
     env: AnyEnv, rewards: NDArray[Any], n: int, step: int, who: Any = None, kind: str = "environment"
 ) -> None:
-    """Refuse rewards of another shape, or that are NaN or infinite."""
+    """Refuse rewards of the wrong shape, or that are NaN or infinite."""
     if rewards.shape != (n,):
         raise EnvError(f"{env_id(env)}: rewards of shape {rewards.shape} at step {step}, expected ({n},).")
     finite = np.isfinite(rewards)
@@ -76,7 +76,7 @@ def check_rewards(
 
 
 def check_actions(env: AnyEnv, actions: NDArray[Any], shape: tuple[int, ...], step: int) -> None:
-    """Refuse what a policy may not ask of an environment."""
+    """Refuse actions of the wrong shape, or that are NaN or infinite."""
     if actions.shape != shape:
         raise DataError(
             f"{env_id(env)}: the policy gave actions of shape {actions.shape} at step {step}, "

@@ -32,9 +32,8 @@ def _envpool() -> Any:
 class EnvPoolVector(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """n environments of an EnvPool pool.
 
-    EnvPool seeds a pool once, when it is made, so `reset(seed=...)` makes a new one. As in Gymnasium's
-    NEXT_STEP mode the observation of an ending step is the final one; the step after it resets and ignores
-    its action.
+    EnvPool seeds a pool once, when it is made, so `reset(seed=...)` makes a new one. As in Gymnasium's NEXT_STEP mode,
+    the last step of an episode returns the final observation, and the step after it resets and ignores its action.
     """
 
     def __init__(self, env_id: str, num_envs: int = 1, threads: int = 1) -> None:
@@ -48,7 +47,7 @@ class EnvPoolVector(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self.num_envs = num_envs
         self.threads = threads
         with warnings.catch_warnings():
-            # EnvPool declares float64 bounds for float32 boxes, of which Gymnasium complains
+            # EnvPool declares float64 bounds for float32 boxes, which Gymnasium warns about
             warnings.simplefilter("ignore")
             pool_spec = envpool.make_spec(env_id)
             self.single_observation_space = _without_bounds(pool_spec.observation_space)
@@ -106,7 +105,7 @@ class EnvPoolVector(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
 
 def _without_bounds(space: gym.Space[Any]) -> gym.Space[Any]:
-    """EnvPool's observation bounds are placeholders in places (BipedalWalker's lower bound is 1e-38)."""
+    """The space without EnvPool's bounds, some of which are placeholders (BipedalWalker's lower bound is 1e-38)."""
     if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         return space
     return spaces.Box(-np.inf, np.inf, shape=space.shape, dtype=space.dtype.type)  # type: ignore[union-attr]

@@ -1,14 +1,14 @@
-"""Calls into environments: the one place where their failures become an `EnvError`, and a limit on their time.
+"""Calls into environments: the one place where their failures become an `EnvError` and their time is limited.
 
     with watching("Pendulum-v1", vector, timeout) as watch:
         with watch(step):
             observations, ... = vector.step(actions)
 
-A call that lasts longer than `timeout` seconds is ended by SIGALRM, wherever Python gets the word: in loops, asleep,
-waiting for another process. There is no limit outside the main thread, where Python allows no handlers, nor while an
-alarm of somebody else's is running. Native code that never comes back to the interpreter can only be ended with its
-process: `native_limit` does that for trainings in a run folder, which lose nothing by it. Clocks go on while a process
-is stopped (Ctrl-Z, SIGSTOP): stopped for longer than its limit, it is taken for hanging when it goes on.
+A call that takes longer than `timeout` seconds is ended by SIGALRM as soon as the interpreter runs: in a loop, asleep,
+or waiting for another process. There is no limit outside the main thread, where Python allows no signal handlers, nor
+while another alarm is running. Native code that never returns to the interpreter can only be ended together with its
+process: `native_limit` does that for trainings in a run folder, which can be resumed without loss. Clocks keep running
+while a process is stopped (Ctrl-Z, SIGSTOP), so a process that was stopped for longer than its limit counts as hanging.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from rsa2c.errors import EnvError, RSA2CError, described
 from rsa2c.signals import handlers, may_handle
 
 NATIVE_SECONDS = 600.0
-"""The shortest time that `native_limit` allows between two calls: what a policy does in between counts too."""
+"""The shortest time that `native_limit` allows between two calls; the time of the policy in between counts too."""
 
 
 class _TimeUp(BaseException):
-    """The alarm went off; no `except Exception` of an environment's catches it."""
+    """The alarm went off. Not an `Exception`, so that no environment catches it."""
 
 
 class Watch:
-    """Made by `watching`. `who` is the number of the environment, where one is called at a time."""
+    """Made by `watching`. `who` is the number of the environment being called, if they are called one at a time."""
 
     def __init__(self, name: str, vector: Any, timeout: float | None, kind: str) -> None:
         self.name, self.vector, self.timeout, self.kind = name, vector, timeout, kind
         self.step = 0
         self.who: int | None = None
-        self._began: float | None = None  # when the present call began
+        self._began: float | None = None  # when the current call began
         self._over = False
 
     def __call__(self, step: int) -> Watch:
@@ -60,14 +60,14 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._began = None
-        # Interruptions, errors of ours and what a signal's handler raised say what they have to say themselves
+        # Interruptions, our own errors and those raised by a signal handler need no explanation
         if isinstance(error, SystemExit) and _from_a_handler(error):
             return
         if isinstance(error, Exception | SystemExit | _TimeUp) and not isinstance(error, RSA2CError):
             raise EnvError(f"{self.name}: {self._explained(error)}") from error
 
     def shaped(self, observation: Any, shape: tuple[int, ...]) -> Any:
-        """The observation, which must have that shape: assigned to an array's row, a single number would fill it."""
+        """The observation if it has that shape, else an error: a single number would silently fill an array's row."""
         if (found := np.shape(observation)) != shape:
             raise EnvError(f"{self.name}: {self._misshapen(self.who, found, shape)}")
         return observation
@@ -88,13 +88,13 @@ class Watch:
                 return f"the process of environment {dead[0]} died at {self._where(None)} (exit code {dead[1]})."
         if isinstance(error, _TimeUp):
             limit = f"longer than {self.timeout:g} s (step_timeout)"
-            return f"{self._where(who)} took {limit} and was given up. It hangs, or it needs a longer step_timeout."
+            return f"{self._where(who)} took {limit} and was stopped. It hangs, or it needs a longer step_timeout."
         if isinstance(self.vector, SyncVectorEnv) and (odd := _odd_observation(self.vector)) is not None:
             return self._misshapen(*odd)
         return f"{self._where(who)} failed in the environment's own code: {described(error)}"
 
     def _ring(self, number: int, frame: FrameType | None) -> None:
-        """The alarm, which rings when a call that began as it was set would be late: late, or set it again."""
+        """Handle the alarm: stop a call that has used up its time, or set the alarm again for one that began later."""
         if self._over or self.timeout is None:
             return
         left = self.timeout - (0.0 if self._began is None else time.monotonic() - self._began)
@@ -107,7 +107,7 @@ class Watch:
         if self.timeout is None or not may_handle():
             yield
             return
-        # A baseline is evaluated while it learns: one watch inside another's
+        # A baseline is evaluated while it learns, so that one watch runs inside another
         outer = getattr(signal.getsignal(signal.SIGALRM), "__self__", None)
         resumed = (outer.timeout or 0.0) if isinstance(outer, Watch) else 0.0
         if not resumed and signal.getitimer(signal.ITIMER_REAL)[0]:
@@ -119,7 +119,7 @@ class Watch:
                 try:
                     yield
                 finally:
-                    self._over = True  # an alarm that is on its way sets no other
+                    self._over = True  # an alarm that is already on its way must not set another
                     signal.setitimer(signal.ITIMER_REAL, 0.0)
         finally:
             signal.setitimer(signal.ITIMER_REAL, resumed)
@@ -140,9 +140,9 @@ _native: _Native | None = None
 
 @contextmanager
 def native_limit(timeout: float | None) -> Iterator[None]:
-    """End this process, with a traceback, where an environment's native code does not come back.
+    """End this process with a traceback if an environment's native code does not return.
 
-    That is after twice the timeout, or `NATIVE_SECONDS` if that is more; half as much again may pass.
+    It ends after twice the timeout, or after `NATIVE_SECONDS` if that is longer; it may take up to 50% more.
     """
     global _native
     if timeout is None or sys.__stderr__ is None or _native is not None or not may_handle():
@@ -158,9 +158,9 @@ def native_limit(timeout: float | None) -> Iterator[None]:
 
 @contextmanager
 def watching(name: str, vector: Any, timeout: float | None, kind: str = "environment") -> Iterator[Watch]:
-    """Watch calls into the environments of `vector` (or into several one by one: `watch.who = i` says which).
+    """Watch calls into the environments of `vector`, or into one at a time if the caller sets `watch.who` to its index.
 
-    `kind` is what such a number counts. Without a timeout nothing is too slow.
+    `kind` is what that index counts, for messages. Without a timeout no call is too slow.
     """
     watch = Watch(name, vector, timeout, kind)
     with watch._limited():
@@ -168,7 +168,7 @@ def watching(name: str, vector: Any, timeout: float | None, kind: str = "environ
 
 
 def _dead(vector: AsyncVectorEnv[Any, Any]) -> tuple[int, int] | None:
-    """Number and exit code of a worker that died; its pipe may tell a moment before the system does."""
+    """Number and exit code of a worker that died. Its pipe may break a moment before its exit code is known."""
     deadline = time.monotonic() + 1.0
     while time.monotonic() < deadline:
         for i, process in enumerate(vector.processes):
@@ -178,15 +178,15 @@ def _dead(vector: AsyncVectorEnv[Any, Any]) -> tuple[int, int] | None:
 
 
 def _dismiss(vector: AsyncVectorEnv[Any, Any]) -> None:
-    """End all workers: one that hangs would be waited for for ever, others owe answers that nobody wants."""
+    """Kill all workers: closing would wait forever for one that hangs, and for pending answers of the others."""
     for process in vector.processes:
         process.kill()
-    vector._state = AsyncState.DEFAULT  # else closing asks for those answers
+    vector._state = AsyncState.DEFAULT  # otherwise closing would ask for those answers
     vector.close(terminate=True)
 
 
 def _culprit(vector: Any, error: BaseException) -> int | None:
-    """The environment that was called when the error was raised: what the loops of Gymnasium and SB3 were at."""
+    """The environment that was being called when the error was raised, from the loops of Gymnasium and SB3."""
     if isinstance(vector, AsyncVectorEnv) and not isinstance(error, _TimeUp):
         return next((i for i, pipe in enumerate(vector.parent_pipes) if pipe is None), None)
     found, trace = None, error.__traceback__
@@ -200,20 +200,20 @@ def _culprit(vector: Any, error: BaseException) -> int | None:
 
 
 def _odd_observation(vector: SyncVectorEnv[Any, Any]) -> tuple[int, Any, Any] | None:
-    """The first environment whose observation does not fit beside the others, its shape and the space's."""
+    """The first environment whose observation has the wrong shape, with that shape and the expected one."""
     wanted = vector.single_observation_space.shape
     for i, observation in enumerate(vector._env_obs):
         try:
             shape: Any = wanted if observation is None else np.shape(observation)
         except ValueError:
-            shape = "of nothing, its rows are of different lengths,"
+            shape = "of a ragged list"
         if shape != wanted:
             return i, shape, wanted
     return None
 
 
 def _from_a_handler(error: BaseException) -> bool:
-    """Whether a signal's handler raised it, which Python runs wherever the program happens to be."""
+    """Whether a signal handler raised it: Python runs handlers wherever the program happens to be."""
     codes = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
     trace = error.__traceback__
     while trace is not None:

@@ -1,9 +1,8 @@
-"""Observations made worse on purpose: noise on every feature, and features that mean nothing.
+"""Disturbed observations: noise on every feature, and features that mean nothing.
 
-What happens to an observation is written once, in a disturbance; `ObservationNoise` and `Distractors` apply
-it to one environment, `VectorDisturbed` to a batch. Each draws from a generator of its own, seeded at
-`reset(seed=...)`, so that equal seeds give equal noise and the environment's own randomness stays what it
-was.
+A disturbance defines once what happens to an observation; `ObservationNoise` and `Distractors` apply it to one
+environment, `VectorDisturbed` to a vector environment. Each has its own generator, seeded at `reset(seed=...)`, so that
+equal seeds give equal noise and the environment's own randomness does not change.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Disturbance(Protocol):
 class AddedNoise:
     """x_i + N(0, variance), independently for every feature, in raw observation units.
 
-    The variance is one number, or one for each feature.
+    The variance is one number, or one number per feature.
     """
 
     stream = 1
@@ -56,7 +55,7 @@ class AddedNoise:
 
 
 class AppendedNoise:
-    """k independent standard normal features after the d true ones, drawn anew at every step."""
+    """k independent standard normal features after the d true ones, drawn afresh at every step."""
 
     stream = 2
 
@@ -118,7 +117,7 @@ class Distractors(_Disturbed):
 
 
 class VectorDisturbed(VectorWrapper[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]):
-    """A vector environment whose observations, final ones too, pass through a disturbance."""
+    """A vector environment whose observations, including final ones, pass through a disturbance."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], disturbance: Disturbance) -> None:
         super().__init__(env)
