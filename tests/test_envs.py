@@ -9,6 +9,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from probes import Counter, Forgetful, Spaces, counters, rollout
+from rsa2c import envs
 from rsa2c.envs import (
     Distractors,
     LQRVector,
@@ -236,6 +237,12 @@ def test_identity_and_episode_limit():
     assert env_id(make_env("Pendulum-v1", 2)) == "Pendulum-v1" == env_id(make_env(_distracted, 2))
     assert episode_limit(make_env(_distracted, 2)) == 200 == episode_limit(make_env("rsa2c/LQR-v0"))
     assert env_id(make_env(Counter, 2)) == "Counter" and episode_limit(make_env(Counter, 2)) is None
+
+
+def test_every_public_name_loads_and_no_other():
+    assert all(getattr(envs, name) is not None for name in envs.__all__)
+    with pytest.raises(AttributeError, match=r"'rsa2c\.envs' has no attribute 'make_nothing'"):
+        _ = envs.make_nothing
 
 
 def test_errors_are_what_their_names_say():

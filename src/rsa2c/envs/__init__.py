@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rsa2c.envs.checks import check_spaces
     from rsa2c.envs.lqr import LQREnv, LQRVector
     from rsa2c.envs.making import Backend, EnvLike, backend_of, make_env
     from rsa2c.envs.names import action_names, env_id, episode_limit, feature_names, units
@@ -26,6 +27,7 @@ __all__ = [
     "PendulumVector",
     "action_names",
     "backend_of",
+    "check_spaces",
     "env_id",
     "episode_limit",
     "feature_names",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "checks": ("check_spaces",),
     "lqr": ("LQREnv", "LQRVector"),
     "making": ("Backend", "EnvLike", "backend_of", "make_env"),
     "names": ("action_names", "env_id", "episode_limit", "feature_names", "units"),
