@@ -1,4 +1,4 @@
-# `make demo` and `make test` set up everything they need in .venv.
+# `make demo` and `make test` install everything they need into .venv.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -29,7 +29,7 @@ soak: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/determinism.py
 	$(BIN)/python benchmarks/soak.py
 
-# Hours: the paper's tables and figures beside ours. Started again, it continues.
+# Compares the paper's tables and figures with ours. Takes hours; run it again to continue.
 study: $(VENV)/.test-installed
 	for target in pendulum lqr walker ant; do $(BIN)/rsa2c reproduce $$target || exit 1; done
 	$(MAKE) results
@@ -47,17 +47,17 @@ $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 	$(PIP) -e .
 	touch $@
 
-# torch first and pinned, so that nothing below pulls another build of it.
+# Install a pinned torch first, so that no package below pulls in another build of it.
 $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) -e '.[envs,fast,explain,baselines,track,cluster,dev]'
 	touch $@ $(VENV)/.demo-installed
 
-# The report's tests need Chromium and node; where they cannot be installed those tests are skipped, and say so.
+# The report's tests need Chromium and node. If these cannot be installed, the tests are skipped with a message.
 $(VENV)/.browser: | $(BIN)/python
 	@command -v chromium >/dev/null && command -v node >/dev/null \
 	  || { apt-get update -qq && apt-get install -y -qq $(BROWSER); } >/dev/null 2>&1 \
 	  || { sudo -n apt-get update -qq && sudo -n apt-get install -y -qq $(BROWSER); } >/dev/null 2>&1 \
-	  || echo "Chromium or node is not here and could not be installed: the report's tests in them will be skipped." \
+	  || echo "Chromium or node is missing and could not be installed: the report's browser tests will be skipped." \
 	     "Install them with: apt-get install $(BROWSER)"
 	@command -v chromium >/dev/null && command -v node >/dev/null && touch $@ || true

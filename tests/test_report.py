@@ -252,7 +252,7 @@ class TestMissing:
     def test_a_run_without_attributions(self, tmp_path):
         data = run_document(trained(tmp_path, "advanced-ac"), 2)
         assert data["missing"] == {
-            "attention": ["No attributions were computed while training: advanced-ac does not guide its kernel."]
+            "attention": ["No attributions were computed during training: advanced-ac does not guide its kernel."]
         }
         assert data["attention"]["swarm"]["outputs"] == ["value", "torque"]
 

@@ -1,9 +1,9 @@
-"""The report: one HTML file with the policy running inside it, or with the runs of a sweep side by side.
+"""The report: one HTML file that runs the policy in the browser, or compares the runs of a sweep.
 
     rsa2c.report.write_report("runs/Pendulum-v1__rsa2c-kme__default__n0__s0")
 
-What a run lacks (attributions, a checkpoint, an environment that can be made) is said on the page, and the rest is
-shown.
+If a run lacks something (attributions, a checkpoint, an environment that can be made), the page says so and shows the
+rest.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["write_comparison", "write_report"]
 
 
 def write_report(run: Run | PathLike, out: PathLike | None = None, episodes: int | None = None) -> Path:
-    """Write a run's report, `report.html` in its folder unless `out` says otherwise; the file's path.
+    """Write a run's report to `out`, by default `report.html` in its folder, and return the path.
 
-    The final score is over `episodes` episodes; unset, over 100, or fewer where an episode is long.
+    The final score is over `episodes` episodes; by default 100, or fewer if episodes are long.
     """
     if episodes is not None and episodes < 1:
         raise ConfigError(f"episodes must be at least 1, got {episodes}.")
@@ -35,7 +35,7 @@ def write_report(run: Run | PathLike, out: PathLike | None = None, episodes: int
 
 
 def write_comparison(folder: PathLike, out: PathLike | None = None) -> Path:
-    """Write the comparison of all runs under a folder, `report.html` in it unless `out` says otherwise."""
+    """Write a comparison of all runs under a folder to `out`, by default `report.html` in that folder."""
     path = Path(out) if out is not None else Path(folder) / "report.html"
     document = comparison_document(Path(folder), find_runs(folder))
     write_atomically(path, render("comparison.html.j2", "comparison", document).encode())

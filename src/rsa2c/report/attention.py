@@ -16,7 +16,7 @@ TRAINING_COLUMNS = 120
 
 
 def training_log(run: Run) -> dict[str, Any] | None:
-    """Importances and kernel weights over epochs, thinned to what a screen shows; None where nothing guided."""
+    """Importances and kernel weights over epochs, thinned to fit a screen; None if nothing guided the kernel."""
     if not run.attributions_path.exists():
         return None
     log = run.read_attributions()
@@ -32,7 +32,7 @@ def training_log(run: Run) -> dict[str, Any] | None:
 
 
 def explanations(embedded: Embedded) -> dict[str, Explanation]:
-    """Of every function at visited states."""
+    """Explanations of every function at visited states."""
     return {name: embedded.explain(name, embedded.agent.background[:STATES]) for name in embedded.functions}
 
 
@@ -43,6 +43,6 @@ def swarm(embedded: Embedded, explained: dict[str, Explanation]) -> dict[str, An
         "states": first.data.astype(np.float32),
         "values": np.concatenate([one.values for one in explained.values()], axis=2).astype(np.float32),
         "outputs": [name for one in explained.values() for name in one.output_names],
-        "game": f"KME, interventional: {embedded.precision}, {len(embedded.background)} background states of the "
+        "game": f"KME, interventional: {embedded.precision}, {len(embedded.background)} background states out of the "
         f"{len(embedded.agent.background)} visited last",
     }

@@ -1,4 +1,4 @@
-"""How far noise on the observation can move the agent, proven: the page's table of certificates."""
+"""The page's table of certificates: proven bounds on how far observation errors can move the agent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STATES = 40
 
 
 def table(agent: RSA2C) -> list[dict[str, Any]]:
-    """Certified deviations at visited states, for each length of the perturbation: median and largest over states."""
+    """Certified deviations at visited states for each perturbation length: median and maximum over states."""
     half = agent.policy.bounds.half
     rows = []
     for epsilon in EPSILONS:

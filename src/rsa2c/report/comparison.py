@@ -1,7 +1,7 @@
-"""Runs side by side: curves with intervals over seeds, and a table like the paper's.
+"""Comparison of runs: curves with intervals over seeds, and a table like the paper's.
 
-Runs that differ in nothing but the seed form one line. Final scores are those of `returns.npz`, which a sweep writes,
-and otherwise of the last evaluation while training.
+Runs that differ only in the seed form one line. Final scores come from `returns.npz` if it exists, and otherwise from
+the last evaluation during training.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INTERVAL_REPETITIONS = 500
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """What the comparison shows of one run."""
+    """What the comparison shows about one run."""
 
     run: str
     path: str
@@ -45,7 +45,7 @@ def comparison_document(folder: Path, runs: Sequence[Run]) -> dict[str, Any]:
     """The data of `comparison.html.j2`."""
     if not runs:
         what = "holds no run folders" if folder.is_dir() else "does not exist"
-        raise NotFoundError(f"{folder} {what}.{near(folder)} Give a run folder, or a folder of them.")
+        raise NotFoundError(f"{folder} {what}.{near(folder)} Give a run folder, or a folder that contains run folders.")
     rows, missing = [], []
     for run in runs:
         try:
@@ -61,7 +61,7 @@ def comparison_document(folder: Path, runs: Sequence[Run]) -> dict[str, Any]:
     for group in groups.values():
         curve = _curve(group)
         if curve is not None:
-            # one colour for a setting, whatever the environment
+            # one colour per setting, the same in every environment
             curve["hue"] = labels.index(_label(group))
             charts.setdefault(group[0].environment, []).append(curve)
     return {
@@ -111,7 +111,7 @@ def _row(run: Run, folder: Path) -> _Row:
 
 
 def _curve(group: list[_Row]) -> dict[str, Any] | None:
-    """Mean over seeds with its bootstrap interval, at the steps all runs of the group cover."""
+    """Mean over seeds with its bootstrap interval, over the range of steps that all runs of the group cover."""
     curves = [row.curve for row in group]
     name = _label(group) + (f", {len(group)} runs" if len(group) > 1 else "")
     if len(curves) == 1:
@@ -148,6 +148,6 @@ def _summary(group: list[_Row], noises: list[float]) -> dict[str, Any]:
 
 
 def _label(group: list[_Row]) -> str:
-    """The run id without environment, seed and what every run has by default."""
+    """The run id without environment, seed and default values."""
     parts = group[0].group.split("__")[1:]
     return ", ".join(part for part in parts if part not in ("default", "n0")) or group[0].algorithm

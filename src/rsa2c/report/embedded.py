@@ -1,4 +1,4 @@
-"""The policy as the page carries it: everything `predict`, `explain` and `prototypes` need, in double precision."""
+"""The policy as embedded in the page: everything `predict`, `explain` and `prototypes` need, in double precision."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-9
 LIVE_WORK = 24_000_000
-"""Centres x background states x features x nodes a browser goes through while a slider moves."""
+"""Centres x background states x features x nodes that a browser can process while a slider moves."""
 FEWEST_BACKGROUND = 16
 FAMILIAR_QUANTILE = 0.01
-"""States less similar to any remembered one than all but this share of visited states count as extrapolation."""
+"""Quantile of the visited states' similarity to their nearest remembered state, below which a state counts as
+extrapolation."""
 REFERENCE_STATES = 3
 
 
 class Embedded:
-    """An agent's functions with the background and the quadrature that the page uses for them."""
+    """An agent's functions, with the background and the quadrature nodes that the page uses for them."""
 
     def __init__(self, agent: RSA2C) -> None:
         self.agent = agent
@@ -38,27 +39,27 @@ class Embedded:
         self.familiar = float(np.quantile(self.nearest(agent.background), FAMILIAR_QUANTILE))
 
     def explain(self, name: str, states: NDArray[np.float64]) -> Explanation:
-        """What the page computes, by the library."""
+        """The explanation that the page computes, computed by the library."""
         return self.agent.explain(states, of=name, background=self.background, nodes=self.nodes[name], progress=False)
 
     def nearest(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(N,): similarity of each state to the actor's nearest remembered one."""
+        """(N,): similarity of each state to its nearest state in the actor's dictionary."""
         f = self.agent.policy_mean
         return np.asarray(f.kernel(f.normaliser(states), f.centres).max(axis=1))
 
     @property
     def precision(self) -> str:
-        """How exact the page's Shapley values are, in words."""
+        """The precision of the page's Shapley values, in words."""
         most = exact_nodes(len(self.agent.feature_names))
-        return "exact" if min(self.nodes.values()) >= most else f"exact to {TOLERANCE:.0e}"
+        return "exact" if min(self.nodes.values()) >= most else f"to a relative tolerance of {TOLERANCE:.0e}"
 
     @property
     def output_names(self) -> list[str]:
-        """`value` where there is one, then the actions."""
+        """`value` if the agent has one, then the actions."""
         return [name for f in self.functions.values() for name in f.output_names]
 
     def document(self) -> dict[str, Any]:
-        """The policy for the page, with a few states' answers by which the page checks itself."""
+        """The policy for the page, with reference results at a few states, against which the page checks itself."""
         agent = self.agent
         normaliser, bounds = agent.policy_mean.normaliser, agent.policy.bounds
         reference = agent.background[-REFERENCE_STATES:]
@@ -95,7 +96,7 @@ class Embedded:
         }
 
     def _nodes(self, function: RKHSFunction) -> int:
-        """Enough for visited states, and for the corners of their range that sliders can reach."""
+        """Enough nodes for visited states, and for the corners of their range, which sliders can reach."""
         visited = self.agent.background
         x = function.normaliser(np.vstack([visited[-6:], visited.min(axis=0), visited.max(axis=0)]))
         background = function.normaliser(visited[:64])
@@ -103,6 +104,6 @@ class Embedded:
         return choose_nodes(x, background, *parts, TOLERANCE)[0]
 
     def _typical(self) -> int:
-        """The visited state nearest to the median of all."""
+        """Index of the visited state nearest to the median of all visited states."""
         x = self.agent.policy_mean.normaliser(self.agent.background)
         return int(np.abs(x - np.median(x, axis=0)).sum(axis=1).argmin())

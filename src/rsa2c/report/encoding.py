@@ -1,4 +1,4 @@
-"""A page's data as JSON: arrays as base64 of little-endian floats, so that the browser computes with the same bits."""
+"""A page's data as JSON. Arrays are base64 of little-endian floats, so that the browser computes with the same bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 
 
 def to_json(document: Any) -> str:
-    """JSON that is safe inside a script element: no `<` can end it, no NaN is in it (null stands for it)."""
+    """JSON that is safe inside a script element: `<` is escaped so nothing can end it, and NaN becomes null."""
     text = json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
     for character, escape in escapes.items():

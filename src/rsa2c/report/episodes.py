@@ -1,4 +1,4 @@
-"""Episodes the page can play: recorded while the agent is evaluated, then explained step by step."""
+"""Episodes that the page can play: recorded while the agent is evaluated, then explained step by step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Episode:
 
 
 class _Recorded(gym.Wrapper[Any, Any, Any, Any]):
-    """Writes what passes between a policy and its environment into an `Episode`."""
+    """Records observations, actions and rewards into an `Episode`."""
 
     def __init__(self, env: gym.Env[Any, Any], episode: Episode) -> None:
         super().__init__(env)
@@ -66,7 +66,7 @@ class _Recorded(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def record(agent: RSA2C, episodes: int) -> tuple[EvaluationResult, list[Episode]]:
-    """Evaluate as `rsa2c evaluate` does, without noise and from seed 0 on, and keep every episode."""
+    """Evaluate like `rsa2c evaluate`, without noise and from seed 0 on, and keep every episode."""
     recorded: list[Episode] = []
 
     def recording() -> gym.Env[Any, Any]:
@@ -79,12 +79,12 @@ def record(agent: RSA2C, episodes: int) -> tuple[EvaluationResult, list[Episode]
 
 
 def noise_episodes(agent: RSA2C) -> int:
-    """Episodes under each noise level: as many as a page's building time allows."""
+    """Episodes per noise level, limited by the time it takes to build a page."""
     return max(FEWEST_NOISY, min(MOST_NOISY, NOISE_STEPS // (agent.episode_limit or agent.sizes.horizon)))
 
 
 def final_episodes(agent: RSA2C) -> int:
-    """100, fewer where episodes are long."""
+    """100, or fewer if episodes are long."""
     return max(FEWEST_EPISODES, min(100, EVALUATION_STEPS // (agent.episode_limit or agent.sizes.horizon)))
 
 
@@ -98,7 +98,7 @@ def chosen(recorded: list[Episode]) -> list[tuple[str, Episode]]:
 
 
 def document(embedded: Embedded, shown: list[tuple[str, Episode]]) -> list[dict[str, Any]]:
-    """The shown episodes, their steps thinned to what a page can hold, their explanations to what time allows."""
+    """The shown episodes; steps are thinned to fit a page, explanations to fit the time budget."""
     work = sum(f.centres.size * embedded.nodes[name] for name, f in embedded.functions.items())
     affordable = EXPLAIN_WORK // (work * len(embedded.background) * len(shown))
     return [_episode(embedded, label, episode, max(FEWEST_EXPLAINED, affordable)) for label, episode in shown]
@@ -130,7 +130,7 @@ def _episode(embedded: Embedded, label: str, episode: Episode, explained: int) -
 
 
 def frames(env_id: str, episode: Episode) -> dict[str, Any]:
-    """Small pictures of an episode, replayed from its seed and actions."""
+    """Small pictures of an episode, which is replayed from its seed and actions."""
     image = require("PIL.Image", "envs", "Drawing the environment")
     env = gym.make(env_id, render_mode="rgb_array", disable_env_checker=True)
     every = -(-len(episode.rewards) // FRAMES)

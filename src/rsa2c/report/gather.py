@@ -1,4 +1,4 @@
-"""All that a run's page shows, section by section; what is not there becomes a sentence in its place."""
+"""Everything a run's page shows, section by section. A missing part is replaced by a sentence that says so."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 UNGUIDED = ("none", "uniform")
-NO_CHECKPOINT = "The run has no checkpoint yet: it has not finished its first epochs."
-NO_KERNEL_POLICY = "This run is a baseline, no kernel policy: the page can neither run nor explain it."
+NO_CHECKPOINT = "The run has no checkpoint yet: it has not completed its first epochs."
+NO_KERNEL_POLICY = "This run is a baseline without a kernel policy, so the page can neither run nor explain it."
 
 
 class _Missing:
-    """Sentences on what a section lacks."""
+    """Sentences that say what each section lacks."""
 
     def __init__(self) -> None:
         self.sentences: dict[str, list[str]] = {}
@@ -35,9 +35,9 @@ class _Missing:
         self.sentences.setdefault(section, []).append(sentence)
 
     def attempt(self, section: str, what: str, make: Callable[[], Value]) -> Value | None:
-        """What `make` gives, or None and a sentence.
+        """The result of `make`; if it fails, None, and a sentence is recorded.
 
-        Environments, their renderers and damaged files raise anything: a page with a gap is better than none.
+        Environments, renderers and damaged files can raise any exception, and a page with a gap is better than no page.
         """
         try:
             return make()
@@ -114,7 +114,7 @@ def _training(run: Run, config: dict[str, Any], missing: _Missing, document: dic
             "attention",
             "The run has no attributions yet."
             if guided
-            else f"No attributions were computed while training: {config['algorithm']} does not guide its kernel.",
+            else f"No attributions were computed during training: {config['algorithm']} does not guide its kernel.",
         )
 
 

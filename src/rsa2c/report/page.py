@@ -1,7 +1,7 @@
-"""One self-contained HTML file from a Jinja2 template, a style sheet and JavaScript modules.
+"""Builds one self-contained HTML file from a Jinja2 template, a style sheet and JavaScript modules.
 
-A page opened from a file cannot import modules, so they are joined here: each becomes a function that returns what it
-exports, in the order of their imports.
+A page opened from a file cannot import modules, so they are joined here in the order of their imports. Each module
+becomes a function that returns its exports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", r
 
 
 def render(template: str, entry: str, document: dict[str, Any], **context: Any) -> str:
-    """The page of a template, with the module `entry` run on `document`."""
+    """The rendered template, in which the module `entry` runs on `document`."""
     loader = jinja2.FunctionLoader(lambda name: (FOLDER / name).read_text(encoding="utf-8"))
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.get_template(template).render(
@@ -33,7 +33,7 @@ def render(template: str, entry: str, document: dict[str, Any], **context: Any) 
 
 
 def bundled(entry: str) -> str:
-    """The module `entry` and all it imports, as one script."""
+    """The module `entry` and everything it imports, as one script."""
     order: list[str] = []
     sources: dict[str, str] = {}
 

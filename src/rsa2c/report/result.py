@@ -1,4 +1,4 @@
-"""What a run reached: its curves from the run folder, its score and robustness from fresh episodes."""
+"""The result of a run: curves from the run folder, score and robustness from new episodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PHASE_PREFIX = "seconds_"
 
 
 def evaluation_curve(run: Run) -> dict[str, Any] | None:
-    """Mean and spread over episodes of every evaluation while training."""
+    """Mean and spread over episodes for every evaluation during training."""
     if not run.evaluations_path.exists():
         return None
     done = run.read_evaluations()
@@ -37,13 +37,13 @@ def evaluation_curve(run: Run) -> dict[str, Any] | None:
 
 
 def metric_curves(run: Run) -> dict[str, list[float | None]]:
-    """Columns of `metrics.csv` as numbers; what is no number is None."""
+    """Columns of `metrics.csv` as numbers; anything that is not a finite number becomes None."""
     rows = run.read_metrics()
     return {column: [_number(row[column]) for row in rows] for column in (rows[0] if rows else ())}
 
 
 def phases(metrics: dict[str, list[float | None]]) -> dict[str, float]:
-    """Seconds of each phase in all, where the run wrote them."""
+    """Total seconds of each phase, if the run recorded them."""
     return {
         column.removeprefix(PHASE_PREFIX): float(sum(x or 0.0 for x in values))
         for column, values in metrics.items()
@@ -52,7 +52,7 @@ def phases(metrics: dict[str, list[float | None]]) -> dict[str, float]:
 
 
 def score(result: EvaluationResult) -> dict[str, Any]:
-    """An evaluation in numbers."""
+    """Summary statistics of an evaluation."""
     low, high = result.interval()
     return {
         "episodes": len(result.returns),
@@ -67,7 +67,7 @@ def score(result: EvaluationResult) -> dict[str, Any]:
 
 
 def known_scores(run: Run) -> list[dict[str, Any]]:
-    """The scores of a run's last evaluation, a row for each noise variance; none where the clean one is missing."""
+    """Scores of a run's final evaluation, one row per noise variance; empty if the noise-free score is missing."""
     if not run.returns_path.exists():
         return []
     done = run.read_returns()
@@ -77,7 +77,7 @@ def known_scores(run: Run) -> list[dict[str, Any]]:
 
 
 def robustness(agent: RSA2C) -> list[dict[str, Any]]:
-    """Scores under observation noise of growing variance, in raw units."""
+    """Scores under observation noise of increasing variance, in raw units."""
     return [
         {"variance": variance, **score(evaluate_policy(agent, noise_episodes(agent), variance))}
         for variance in NOISE_VARIANCES
@@ -85,7 +85,7 @@ def robustness(agent: RSA2C) -> list[dict[str, Any]]:
 
 
 def rerun_command(document: dict[str, Any]) -> str:
-    """The command that trains the same run again, with a flag for each setting that its preset has otherwise."""
+    """The command that repeats the run, with a flag for each setting that differs from its preset."""
     environment, algorithm = document["environment"], document["algorithm"]
     preset, config = document.get("preset", "default"), document["config"]
     parts = [f"rsa2c train {environment} --algorithm {algorithm}", f"--seed {config.get('seed', 0)}"]

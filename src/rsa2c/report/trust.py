@@ -1,4 +1,4 @@
-"""Reasons to believe a page, and reasons to be careful: residuals, quality of the explanations, certificates."""
+"""Reasons to trust a page and reasons to be careful: residuals, explanation quality, familiarity of the states."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 MOST_STATES, STEPS, DRAWS, BACKGROUND = 128, 8, 6, 32
 QUALITY_WORK = 4_000_000_000
-"""Centres x features x evaluations spent on deletion and insertion."""
+"""Budget for deletion and insertion: centres x features x evaluations."""
 SENSITIVITY_STATES = 6
 SENSITIVITY_RADIUS = 0.02
-"""Of each feature's spread over visited states."""
+"""Relative to each feature's standard deviation over visited states."""
 
 
 def residuals(explained: dict[str, Explanation]) -> list[dict[str, Any]]:
-    """The largest efficiency residual of each output, in its units and relative to its spread."""
+    """The largest efficiency residual of each output, in its units and relative to the largest f(s) - E f."""
     rows = []
     for one in explained.values():
         for number, name in enumerate(one.output_names):
@@ -63,7 +63,7 @@ def measures(embedded: Embedded, explained: dict[str, Explanation]) -> list[dict
 
 
 def familiarity(embedded: Embedded, recorded: list[Episode]) -> dict[str, Any]:
-    """How often the recorded episodes left the states the agent remembers."""
+    """How often the recorded episodes visited states unlike any remembered one."""
     steps = np.concatenate([np.array(episode.observations)[::5] for episode in recorded[:20]])
     nearest = embedded.nearest(steps)
     return {

@@ -1,4 +1,4 @@
-// "Ask the policy": the state under the user's hands, and everything the policy says about it.
+// "Ask the policy": a state that the user edits, and everything the policy computes for it.
 
 import { row } from "./decode.mjs";
 import { waterfall } from "./bars.mjs";
@@ -27,7 +27,7 @@ export class Ask {
     this.show(this.firstState());
   }
 
-  /** Something is happening early in an episode; a typical state may be rest. */
+  /** A state early in an episode, where something happens; a typical state may be at rest. */
   firstState() {
     const { episodes, model } = this.page;
     const one = episodes?.[1] ?? episodes?.[0];
@@ -37,7 +37,7 @@ export class Ask {
   note() {
     const { background_used: used, background, precision } = this.page.model;
     const thinned =
-      used < background.shape[0] ? ` (thinned from ${background.shape[0]}, so that it keeps up with your hand)` : "";
+      used < background.shape[0] ? ` (a subset of ${background.shape[0]}, so that the page responds while you drag)` : "";
     const game = `Interventional (KME) Shapley values, ${precision}, against ${used} visited states${thinned}.`;
     return `${game} Actions are explained before squashing.`;
   }
@@ -152,7 +152,7 @@ export class Ask {
     this.explain();
   }
 
-  /** Everything for a state; `typing` is the field that must not be overwritten. */
+  /** Show a state; `typing` is the input field that must not be overwritten. */
   show(state, typing = null) {
     this.state = Float64Array.from(state);
     for (const one of this.rows) {
@@ -228,7 +228,7 @@ export class Ask {
   }
 }
 
-/** Slider ends of each feature: what was visited, with a little room. */
+/** Slider range of each feature: the visited range plus a margin. */
 function ranges(page, policy) {
   const { background } = page.model;
   return Array.from({ length: policy.dimension }, (_, i) => {

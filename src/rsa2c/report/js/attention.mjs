@@ -58,7 +58,7 @@ export function showSwarm(page, ask) {
   draw(0);
 }
 
-/** Features in the order of their mean absolute Shapley value over all outputs, each output counted alike. */
+/** Features in the order of their mean absolute Shapley value over all outputs, each output weighted equally. */
 export function importanceOrder({ values }) {
   const [count, d, m] = values.shape;
   const total = new Float64Array(d);
@@ -81,7 +81,7 @@ function average(count, value) {
   return sum / count;
 }
 
-/** Values as fractions of the range from the 5th to the 95th percentile, so that outliers leave colour to others. */
+/** Values as fractions of the range from the 5th to the 95th percentile, so that outliers do not use up the colours. */
 function shades(data) {
   const sorted = Float64Array.from(data).sort();
   const [low, high] = [0.05, 0.95].map((q) => sorted[Math.round(q * (sorted.length - 1))]);

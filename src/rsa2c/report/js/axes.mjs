@@ -1,4 +1,4 @@
-// What charts share: ticks, rows with names, colours between colours.
+// Shared by all charts: ticks, named rows, interpolated colours.
 
 import { format, svg, textWidth } from "./dom.mjs";
 
@@ -15,7 +15,7 @@ export function ticks(low, high, count = 5) {
   return out;
 }
 
-/** A tick's text under x, pulled inwards where it would leave the drawing. */
+/** A tick label centred at x, moved inwards if it would leave the drawing. */
 export function xTick(x, y, text, width) {
   const half = textWidth(text, 11) / 2;
   return svg(
@@ -36,7 +36,7 @@ export function short(x) {
   return format(x, 3);
 }
 
-/** Where rows of a chart go: names to the left, or above their row where the screen is narrow. */
+/** Layout of a chart's rows: names to the left, or above their row on a narrow screen. */
 export function rowsFor(names, width, height) {
   const longest = Math.max(...names.map((name) => textWidth(name))) + 10;
   const stacked = longest > 0.45 * width;
@@ -54,7 +54,7 @@ export function rgb(hex) {
   return [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
 }
 
-/** A colour of a palette of three at s in [0, 1]. */
+/** The colour at s in [0, 1] of a palette of three colours. */
 export function mix(palette, s) {
   const place = Math.min(Math.max(s, 0), 1) * 2;
   const k = Math.min(1, Math.floor(place));

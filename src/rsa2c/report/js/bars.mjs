@@ -1,4 +1,4 @@
-// Horizontal bars and waterfalls, in SVG, drawn for the width they get.
+// Horizontal bars and waterfalls in SVG, drawn to the available width.
 
 import { finite, rowName, rowsFor } from "./axes.mjs";
 import { format, mount, signed, svg, textWidth } from "./dom.mjs";
@@ -58,7 +58,7 @@ export function waterfall(host, { base, prediction, steps, label }) {
       root.append(svg("line", { class: "end", x1: px(x), x2: px(x), y1: y - 1, y2: y + bar + 1 }));
       root.append(svg("text", { class: "note strong", x: px(x) + 6, y: y + 12 }, text));
     };
-    // Where names stand above the bars, a line to the next bar would cross them.
+    // If names are above the bars, a line to the next bar would cross them.
     const join = (k, x) => {
       if (!layout.stacked)
         root.append(svg("line", { class: "step", x1: px(x), x2: px(x), y1: rowTop(k) + bar, y2: rowTop(k + 1) }));

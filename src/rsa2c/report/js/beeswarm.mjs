@@ -1,9 +1,9 @@
-// Shapley values of many states, in SVG, drawn for the width they get.
+// Shapley values of many states in SVG, drawn to the available width.
 
 import { mix, rgb, rowName, rowsFor, short, ticks, xTick } from "./axes.mjs";
 import { colour, format, mount, signed, svg } from "./dom.mjs";
 
-/** One row a feature, one dot a state: its place is the Shapley value, its colour the feature's value. */
+/** One row per feature, one dot per state: position shows the Shapley value, colour the feature's value. */
 export function beeswarm(host, { rows, label, onPick }) {
   mount(host, (width) => {
     const [height, top] = [34, 6];
@@ -45,7 +45,7 @@ export function beeswarm(host, { rows, label, onPick }) {
   });
 }
 
-/** Vertical places of dots: dots that would cover each other are stacked about the middle. */
+/** Vertical positions of dots: dots that would overlap are stacked around the middle. */
 function swarm(values, px) {
   const bins = new Map();
   return Array.from(values, (value) => {

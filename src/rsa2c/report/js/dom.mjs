@@ -1,8 +1,8 @@
-// Small tools of the page: elements, numbers as text, colours, redrawing when the width changes.
+// Helpers: elements, number formatting, colours, redrawing when the width changes.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An HTML element; text goes in as text, so names with markup stay names. */
+/** An HTML element; text is inserted as text, so markup in names has no effect. */
 export function html(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
@@ -20,7 +20,7 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** A number as a person writes it: four significant digits, a real minus sign. */
+/** A number as text: four significant digits by default, with a true minus sign. */
 export function format(x, digits = 4) {
   if (x === null || x === undefined || !Number.isFinite(x)) return "–";
   const size = Math.abs(x);
@@ -40,7 +40,7 @@ export function colour(name) {
 
 const drawings = new Set();
 
-/** Draw into `host` now, whenever its width changes and when the theme does. */
+/** Draw into `host` now, and again whenever its width or the theme changes. */
 export function mount(host, draw) {
   let width = 0;
   const redraw = () => {
@@ -67,7 +67,7 @@ export function textWidth(text, size = 12) {
   return ruler.measureText(text).width;
 }
 
-/** Buttons of which one is chosen. */
+/** A group of buttons of which one is selected. */
 export function choice(label, names, chosen, onChoose) {
   const buttons = names.map((name, i) =>
     html("button", { type: "button", "aria-pressed": String(i === chosen), onclick: () => choose(i) }, name),

@@ -1,4 +1,4 @@
-// "An episode": recorded episodes with their drawing, their actions and the attribution of every step.
+// "An episode": recorded episodes with drawing, actions and the attribution of every step.
 
 import { row } from "./decode.mjs";
 import { waterfall } from "./bars.mjs";
@@ -51,8 +51,8 @@ export class Player {
     this.pause();
     this.episode = this.page.episodes[number];
     const { states, stride, ended, length, seed, actions, rewards, values } = this.episode;
-    const endings = { terminated: "ended by the environment", truncated: "reached the episode limit", cut: "was cut" };
-    const shown = stride > 1 ? `one step of ${stride}` : "every step";
+    const endings = { terminated: "ended by the environment", truncated: "reached the episode limit", cut: "cut short" };
+    const shown = stride > 1 ? `one step in ${stride}` : "every step";
     this.element("episode-facts").textContent = `Seed ${seed}, ${length} steps, ${endings[ended]}; ${shown} is shown.`;
     this.scrub.max = states.shape[0] - 1;
     const time = Array.from({ length: states.shape[0] }, (_, t) => t * stride);
@@ -86,7 +86,7 @@ export class Player {
     this.go(0);
   }
 
-  /** Features over time, where nothing can be drawn. */
+  /** Features over time, for environments without a drawing. */
   drawTraces(time) {
     const { states } = this.episode;
     const order = this.page.order.slice(0, 4);

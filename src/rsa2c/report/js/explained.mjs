@@ -1,11 +1,11 @@
-// Parts that "Ask the policy" and "An episode" share: waterfall steps and cards of remembered states.
+// Shared by "Ask the policy" and "An episode": waterfall steps and cards of remembered states.
 
 import { format, html, signed } from "./dom.mjs";
 import { drawing } from "./scenes.mjs";
 
 const SHOWN = 10;
 
-/** The largest contributions with their features' values, the rest together. */
+/** The largest contributions with their features' values; the others are combined into one. */
 export function steps(values, state, features, shown = SHOWN) {
   const order = Array.from(values.keys()).sort((i, j) => Math.abs(values[j]) - Math.abs(values[i]));
   const some = order.length > shown + 1 ? order.slice(0, shown) : order;
@@ -16,7 +16,7 @@ export function steps(values, state, features, shown = SHOWN) {
   return out;
 }
 
-/** Say in a badge how near the nearest remembered state is, and mark extrapolation. */
+/** Show in a badge how similar the nearest remembered state is, and mark extrapolation. */
 export function showFamiliarity(badge, nearest, threshold) {
   const percent = (x) => `${format(100 * x, 3)} %`;
   const far = nearest < threshold;
@@ -25,7 +25,7 @@ export function showFamiliarity(badge, nearest, threshold) {
   if (far) badge.textContent += ` (visited states: ${percent(threshold)} or more)`;
 }
 
-/** Cards of the remembered states behind an action; `pick` is called with the state of a card that is clicked. */
+/** Cards of the remembered states behind an action; clicking a card calls `pick` with its state. */
 export function prototypeCards(found, { scene, features, actions, order, pick }) {
   return found.shown.map((one) => {
     const picture = scene ? drawing(scene, `remembered state ${one.number}`) : null;

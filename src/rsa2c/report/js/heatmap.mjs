@@ -1,9 +1,9 @@
-// Matrices in colour, drawn for the width they get.
+// Matrices as colours, drawn to the available width.
 
 import { mix, rgb, rowName, rowsFor, short, ticks, xTick } from "./axes.mjs";
 import { colour, format, html, mount, svg } from "./dom.mjs";
 
-/** A matrix in colour; value(row, column). Returns a function that marks a column. */
+/** Draw the matrix value(row, column) in colour. Returns a function that marks a column. */
 export function heatmap(host, { names, columns, value, diverging = false, x: xLabel, label, onPick, axis }) {
   let mark = null;
   let at = null;

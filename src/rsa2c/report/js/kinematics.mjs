@@ -1,4 +1,4 @@
-// Where the bodies of a MuJoCo model are for given joint positions, as its mj_kinematics computes it.
+// Positions of the bodies of a MuJoCo model for given joint positions, as computed by mj_kinematics.
 
 export function multiply([a, b, c, d], [e, f, g, h]) {
   return [

@@ -1,4 +1,4 @@
-// Curves over steps, in SVG, drawn for the width they get.
+// Curves over steps in SVG, drawn to the available width.
 
 import { finite, short, ticks, xTick } from "./axes.mjs";
 import { format, html, mount, svg, textWidth } from "./dom.mjs";

@@ -108,7 +108,7 @@ export class Policy {
     };
   }
 
-  /** The k remembered states with the largest shares of the action, what the others add, the largest similarity. */
+  /** The k remembered states with the largest shares of the action, the sum of the others, and the largest similarity. */
   prototypes(state, k) {
     const f = this.functions.action;
     const similarity = f.similarity(this.normalise(state));

@@ -10,7 +10,7 @@ export function showResult({ evaluations, metrics, robustness, phases, operation
   const series = [];
   if (evaluations) {
     series.push({
-      name: `evaluation, mean of ${evaluations.episodes} episodes, band: 10 to 90 % of them`,
+      name: `evaluation: mean of ${evaluations.episodes} episodes, band from 10th to 90th percentile`,
       x: evaluations.steps,
       y: evaluations.mean,
       low: evaluations.low,
@@ -18,7 +18,7 @@ export function showResult({ evaluations, metrics, robustness, phases, operation
     });
   }
   if (metrics.ep_rew_mean)
-    series.push({ name: "training episodes, exploring", x: steps, y: metrics.ep_rew_mean, thin: true });
+    series.push({ name: "training episodes, with exploration", x: steps, y: metrics.ep_rew_mean, thin: true });
   if (series.length) lineChart(element("result-curve"), { series, x: "environment steps", y: "return", height: 280 });
   if (metrics.actor_states) {
     const states = [

@@ -1,5 +1,5 @@
-// Drawings of a state. A scene has draw(state, {action}) -> SVG children, viewBox, and for some a way to drag or
-// sliders of its own (`handles`) where features depend on each other.
+// Drawings of a state. A scene has a viewBox and draw(state, {action}) -> SVG children. Some scenes can be dragged, or
+// have sliders of their own (`handles`) for features that depend on each other.
 
 import { svg } from "./dom.mjs";
 import { segments } from "./kinematics.mjs";
@@ -96,7 +96,7 @@ const [LEG, HIP, RANGE] = [34 / 30, -8 / 30, 160 / 30];
 
 const walker = {
   viewBox: "-3 -1.6 7.2 4.7",
-  hint: "Ground as the lidar sees it. Filled feet touch it.",
+  hint: "The ground is drawn from the lidar readings. A filled foot touches the ground.",
   draw(state) {
     const turned = (angle, [x, y]) => [
       x * Math.cos(angle) - y * Math.sin(angle),
@@ -139,7 +139,7 @@ const walker = {
   },
 };
 
-/** A MuJoCo robot, seen from a camera that dragging turns. */
+/** A MuJoCo robot; dragging rotates the camera. */
 function robot(spec) {
   const planar = spec.skipped === 1;
   const camera = planar ? { yaw: 0, pitch: 0 } : { yaw: 0.6, pitch: 0.45 };
@@ -162,7 +162,7 @@ function robot(spec) {
   const centre = project(middle);
   return {
     viewBox: `${centre.x - size / 2} ${centre.y - size * 0.48} ${size} ${size * 0.88}`,
-    hint: planar ? "" : "Drag to turn the view. Its place on the ground is not observed.",
+    hint: planar ? "" : "Drag to rotate the view. The robot's position on the ground is not part of the observation.",
     camera: planar ? null : camera,
     draw(state) {
       const lines = [];
@@ -188,7 +188,7 @@ function robot(spec) {
           "stroke-width": 2 * radius,
         }),
       );
-      // What would leave the picture (a robot on its back) shrinks all of it
+      // If a part would leave the picture (a robot on its back), the whole drawing shrinks.
       const beyond = parts.flatMap(({ a, b, radius }) =>
         [a, b].flatMap(({ x, y }) => [
           (Math.abs(x - centre.x) + radius) / (size * 0.5),
@@ -217,7 +217,7 @@ export function drawing(scene, label) {
   return { element, show: (state, options) => element.replaceChildren(...scene.draw(state, options)) };
 }
 
-/** Point of a pointer event in the drawing's own units. */
+/** The position of a pointer event in the drawing's units. */
 export function scenePoint(element, event) {
   const matrix = element.getScreenCTM().inverse();
   const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix);

@@ -1,9 +1,9 @@
-// Exact interventional Shapley values of a kernel expansion, as rsa2c/attribution/games.py computes them.
+// Interventional Shapley values of a kernel expansion, computed as in rsa2c/attribution/games.py.
 //
 // A centre and a background state form a product game with the factors a_i = k_i(s_i, c_i), b_i = k_i(x_i, c_i):
 //   phi_i = (a_i - b_i) * integral over t in [0, 1] of prod_{l != i} z_l(t),   z_l = b_l + t (a_l - b_l),
-// a polynomial in t, so Gauss-Legendre nodes integrate it exactly. Products of all but one come from prefix and
-// suffix products: nothing is divided.
+// a polynomial in t of degree d - 1, which ceil(d/2) Gauss-Legendre nodes integrate exactly. Products of all factors but
+// one come from prefix and suffix products, so nothing is divided.
 
 const NEGLIGIBLE = 1e-30;
 
@@ -28,9 +28,9 @@ export function gaussLegendre(count) {
   return { nodes, weights };
 }
 
-/** The game of one function against a fixed background; everything that does not depend on the state is kept. */
+/** The game of one function against a fixed background; whatever does not depend on the state is precomputed. */
 export class ProductGame {
-  /** `kernel(u)` is a factor of a scaled difference; centres (q, d) and background (n, d) are scaled and flat. */
+  /** `kernel(u)` is the factor for a scaled difference u; centres (q, d) and background (n, d) are scaled, flat arrays. */
   constructor({ centres, coefficients, outputs, background, dimension, nodes, kernel }) {
     Object.assign(this, { centres, coefficients, outputs, dimension, kernel });
     this.count = background.length / dimension;
@@ -50,7 +50,7 @@ export class ProductGame {
       for (let o = 0; o < outputs; o++) this.base[o] += coefficients[j * outputs + o] * mean;
     }
     const rule = gaussLegendre(nodes);
-    // Nodes go in pairs; an odd number gets one more, of weight zero.
+    // Nodes are processed in pairs; an odd number is padded with a node of weight zero.
     const even = nodes + (nodes % 2);
     this.nodes = Float64Array.from({ length: even }, (_, k) => (k < nodes ? rule.nodes[k] : 0.5));
     this.weights = Float64Array.from({ length: even }, (_, k) => (k < nodes ? rule.weights[k] : 0));
@@ -75,7 +75,7 @@ export class ProductGame {
     return out;
   }
 
-  /** Add two nodes' share of one product game, whose factors b start at `at`, to `sums`. */
+  /** Add the contribution of two nodes to `sums`, for the product game whose factors b start at index `at`. */
   addPair(a, at, n, sums) {
     const { factors, prefix, dimension: d } = this;
     const [t0, t1] = [this.nodes[n], this.nodes[n + 1]];

@@ -1,8 +1,8 @@
-// Tables that sort by a click on a column's head, and the same rows as CSV.
+// Tables that sort when a column header is clicked, and the same rows as CSV.
 
 import { html } from "./dom.mjs";
 
-/** Columns are {name, value(row), text?(row), link?(row)}; rows stay what they are, only their order changes. */
+/** Columns are {name, value(row), text?(row), link?(row)}; sorting changes only the order of the rows. */
 export function sortableTable(columns, rows) {
   const body = html("tbody");
   const heads = columns.map((column, k) => {
@@ -37,7 +37,7 @@ export function sortableTable(columns, rows) {
   return html("table", { class: "sortable" }, html("thead", {}, html("tr", {}, ...heads)), body);
 }
 
-/** Numbers by size, missing ones last, text by its letters. */
+/** Numbers by size, missing values last, text alphabetically. */
 function compare(a, b) {
   if (a === null || a === undefined) return b === null || b === undefined ? 0 : 1;
   if (b === null || b === undefined) return -1;

@@ -1,4 +1,4 @@
-// Light or dark: the system's choice until the button is pressed.
+// Light or dark theme: the system's setting until the button is pressed.
 
 import { redrawAll } from "./dom.mjs";
 

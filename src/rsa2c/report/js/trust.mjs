@@ -34,6 +34,6 @@ export function showCheck(policy, reference) {
   const [count, off] = [reference.states.shape[0], format(worst, 2)];
   host.textContent =
     worst < 1e-9
-      ? `This page computes what the library computes: largest relative difference ${off} at ${count} states.`
-      : `This page differs from the library by ${off} (relative): do not trust its numbers in this browser.`;
+      ? `This page agrees with the Python library: largest relative difference ${off} at ${count} states.`
+      : `This page differs from the Python library by ${off} (relative). Do not trust its numbers in this browser.`;
 }
