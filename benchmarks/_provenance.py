@@ -1,4 +1,4 @@
-"""Where a measured figure comes from: command, commit, versions, processor."""
+"""The origin of a measurement: command, commit, versions, processor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
 def header(*packages: str) -> str:
-    """Markdown lines for the top of a results file; `packages` are named beside those rsa2c always names."""
+    """Markdown lines for the top of a results file; `packages` are listed in addition to those rsa2c always lists."""
     versions = dict(provenance()["versions"])
     for name in packages:
         try:
@@ -27,14 +27,14 @@ def header(*packages: str) -> str:
     lines = [
         f"- command: `{command()}`",
         f"- commit: {provenance()['commit'] or 'none'}",
-        f"- processor: {cpu()}, {len(os.sched_getaffinity(0))} cores used by the process at most",
+        f"- processor: {cpu()}, {len(os.sched_getaffinity(0))} cores available to the process",
         f"- Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
     ]
     return "\n".join(lines) + "\n"
 
 
 def command() -> str:
-    """The command that is running."""
+    """The command line of this process."""
     return shlex.join(["python", os.path.relpath(sys.argv[0], RESULTS.parent), *sys.argv[1:]])
 
 

@@ -1,8 +1,8 @@
-"""Certificates and attacks on trained agents: returns under noise and attacks, certified against attacked deviations.
+"""Certificates and attacks on trained agents: returns under noise and attacks, and certified against attacked changes.
 
-Errors are boxes (l-infinity) in standard deviations of the kernel agent's normaliser, of the same raw sizes for
-Stable-Baselines3's PPO, which is measured after it. Each run's figures are kept in results/certificates/, and the page
-is made of all that are there. Without runs, Pendulum-v1 is trained here (seed 0).
+Errors are boxes (l-infinity) in standard deviations of the kernel agent's normaliser. Stable-Baselines3's PPO is
+measured afterwards, with errors of the same raw size. The measurements of each run are stored in results/certificates/,
+and the page is made from all of them. Without arguments, agents are trained on Pendulum-v1 (seed 0) and measured.
 
     python benchmarks/certificates.py [RUN ...] [--episodes 20] [--ppo-steps 100000]
 """
@@ -27,16 +27,16 @@ from rsa2c.runs.training import load_policy, longest_episode, train_run
 
 PIECES = RESULTS / "certificates"
 COMMIT = provenance()["commit"]
-"""Of the code that measures; its own results change the tree."""
+"""Commit of the measuring code, read once at the start: writing results modifies the working tree."""
 SIZES = (0.1, 0.3)
-"""Observation errors of the returns, in standard deviations."""
+"""Sizes of the observation errors for the returns, in standard deviations."""
 SMALL = (0.01, 0.05)
-"""Observation errors of the tightness."""
+"""Sizes of the observation errors for the tightness, in standard deviations."""
 STATES, TRIALS = 128, 6
 
 
 def returns(policy: Any, std: np.ndarray, max_steps: int | None, episodes: int) -> list[str]:
-    """One row for each size: clean, noise of that standard deviation, each attack."""
+    """One row per error size: clean, noise of that standard deviation, each attack."""
     options: dict[str, Any] = {"episodes": episodes, "max_steps": max_steps}
     clean = rsa2c.evaluate(policy, policy.env_id, **options).mean
     rows = []
@@ -58,7 +58,7 @@ def returns(policy: Any, std: np.ndarray, max_steps: int | None, episodes: int) 
 
 
 def tightness(agent: rsa2c.RSA2C) -> list[str]:
-    """Certified over strongest attacked deviation of the actions after squashing, and which bound was the smallest."""
+    """Certified change of the action over the largest attacked one, after squashing, and the median of each bound."""
     rows, rng = [], np.random.default_rng(0)
     states, std = agent.background[:STATES], agent.policy_mean.normaliser.std
     for norm in ("l2", "linf"):
@@ -83,7 +83,7 @@ def tightness(agent: rsa2c.RSA2C) -> list[str]:
 
 
 def measured(policy: Any, episodes: int) -> dict[str, Any]:
-    """What the page says of one agent; a baseline takes its units from the kernel agent measured before it."""
+    """The measurements of one agent; a baseline uses the units of the kernel agent that was measured before it."""
     if isinstance(policy, rsa2c.RSA2C):
         agent, std = policy, policy.policy_mean.normaliser.std
         region, states = Region(0.05, "l2", std), agent.background[:32]
@@ -101,28 +101,29 @@ def measured(policy: Any, episodes: int) -> dict[str, Any]:
 def _piece(env_id: str, algorithm: str) -> dict[str, Any]:
     path = PIECES / f"{env_id}__{algorithm}.json"
     if not path.exists():
-        raise SystemExit(f"{path.name} is not there: measure the run of {algorithm} on {env_id} first.")
+        raise SystemExit(f"{path.name} does not exist: measure the run of {algorithm} on {env_id} first.")
     return json.loads(path.read_text("utf-8"))
 
 
 def page() -> str:
-    """Everything measured so far, Pendulum-v1 first and kernel agents before baselines."""
+    """Everything measured so far: environments with fewer features first, kernel agents before baselines."""
     pieces = [json.loads(path.read_text("utf-8")) for path in PIECES.glob("*.json")]
     pieces.sort(key=lambda piece: (len(piece["std"]), "tightness" not in piece))
     attacks = " | ".join(ATTACKS)
     lines = [
-        "Mean return over fixed-seed episodes; errors in every feature at once (l-infinity), in standard deviations of",
-        "the kernel agent's normaliser. `certified` is the mean certified change of an action as a share of its range.",
+        "Mean return over episodes with fixed seeds. Errors affect every feature at once (l-infinity) and are given in",
+        "standard deviations of the kernel agent's normaliser. `certified` is the mean certified change of an action",
+        "as a share of its range.",
         "",
         f"| environment | agent | error | clean | noise | {attacks} | certified |",
         "|---|---|---|---|---|" + "---|" * (len(ATTACKS) + 1),
         *(row for piece in pieces for row in piece["returns"]),
         "",
-        f"Certified against the strongest attacked change of an action, {STATES} visited states "
-        f"({2 * TRIALS} attacks and {TRIALS} random errors an output):",
+        f"Certified change of an action against the largest change an attack achieved, at {STATES} visited states "
+        f"({2 * TRIALS} attacks and {TRIALS} random errors per output):",
         "",
         "| environment | error | attacked | certified | ratio, median | ratio, 95% "
-        "| median of each bound, before squashing | ms a state |",
+        "| median of each bound, before squashing | ms per state |",
         "|---|---|---|---|---|---|---|---|",
         *(row for piece in pieces for row in piece.get("tightness", ())),
     ]
@@ -137,7 +138,7 @@ def page() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", help="run folders of kernel agents, then of ppo on the same environments")
+    parser.add_argument("runs", nargs="*", help="run folders of kernel agents, then ppo runs on the same environments")
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--ppo-steps", type=int, default=100_000, help="steps of PPO on Pendulum-v1")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The tests that try to break a promise, run and counted: bounds, faults of the disk, environments, numbers, files.
+"""Runs and counts the tests that try to break a promise: bounds, disk faults, environments, numbers, files.
 
     python benchmarks/checks.py
 """
@@ -17,14 +17,14 @@ ROOT = Path(__file__).resolve().parent.parent
 CHECKS = {
     "Bounds under 100,000 random and 1,000 attacked perturbations each: actions, value, Shapley values; random "
     "functions and a trained agent": ["tests/test_certify.py", "-m", "slow"],
-    "Every call that makes, writes, syncs or renames a file fails once; full and read-only disks": [
+    "Every call that creates, writes, syncs or renames a file fails once; full and read-only disks": [
         "tests/test_faults.py"
     ],
     "Environments that raise, hang, die, return NaN or change their shape": ["tests/test_misbehaving.py"],
     "Near-duplicate states, constant features, one state, scales from 1e-12 to 1e12, huge rewards (Hypothesis)": [
         "tests/test_properties.py"
     ],
-    "Hostile files (Hypothesis and the kept inputs), no pickle": ["tests/test_strangers.py"],
+    "Hostile files (Hypothesis and the saved corpus), no pickle": ["tests/test_strangers.py"],
     "Format versions and upgrades": ["tests/test_format.py"],
     "Same seed, same bytes": ["tests/test_determinism.py"],
 }
@@ -42,7 +42,7 @@ def main() -> None:
         failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
         rows.append([what, arguments[0].removeprefix("tests/"), tests - skipped - failed, skipped, failed])
     columns = ["what", "in", "tests passed", "skipped", "failed"]
-    notes = ["A bound that one perturbation breaks, or a run that one fault loses, fails its test."]
+    notes = ["A test fails if a single perturbation breaks a bound or a single fault loses a run."]
     print(record("checks", "Tests that try to break a promise", columns, rows, notes))
 
 

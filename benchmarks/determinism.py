@@ -1,8 +1,8 @@
-"""Same seed, same bytes: trainings repeated in processes of their own, with 1 and 2 threads.
+"""Same seed, same bytes: repeats trainings in separate processes, with 1 and 2 threads.
 
     python benchmarks/determinism.py
 
-`threads` is the setting of a run. The environment's OMP_NUM_THREADS is what the machine offers, and must not matter.
+`threads` is a setting of the run. OMP_NUM_THREADS in the environment is what the machine offers; it must not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUNS = {
     "rsa2c/LQR-v0": 20,
     "BipedalWalker-v3": 10,
 }
-"""Epochs at `default`: RSA2C-KME, guidance at work from the third attribution on."""
+"""Epochs with the `default` preset of RSA2C-KME; guidance sets weights from the third attribution on."""
 SCRIPT = """
 import sys
 from rsa2c import RSA2C
@@ -37,7 +37,7 @@ agent.explain(agent.background[:20], interactions=env == "Pendulum-v1").save(pat
 
 
 def trained(env: str, epochs: int, threads: int, offered: int, folder: Path, name: str) -> Path:
-    """The model of a training in a process of its own."""
+    """Train in a separate process; the path of the model."""
     path = folder / f"{name}.safetensors"
     offers = {key: str(offered) for key in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
     command = [sys.executable, "-c", SCRIPT, env, str(epochs), str(threads), str(path)]
@@ -46,14 +46,14 @@ def trained(env: str, epochs: int, threads: int, offered: int, folder: Path, nam
 
 
 def difference(one: Path, other: Path) -> str:
-    """How two trainings compare: whole files, else tensors, else their largest relative difference."""
+    """Compare two trainings: by whole files, else by tensors, else by their largest relative difference."""
     if digest(one) == digest(other) and digest(Path(f"{one}.npz")) == digest(Path(f"{other}.npz")):
         return "equal bytes"
     (a, first), (b, second) = read_tensors(one), read_tensors(other)
     for metadata in (first, second):
         metadata["config"].pop("threads")
     if first != second or any(a[name].shape != b[name].shape for name in a):
-        return "another dictionary or schedule"
+        return "different dictionary or schedule"
     if all(np.array_equal(a[name], b[name]) for name in a):
         return "equal tensors"
     far = max(float(np.abs(a[name] - b[name]).max(initial=0)) / max(float(np.abs(a[name]).max(initial=0)), 1e-300)
@@ -81,12 +81,12 @@ def main() -> None:
                 difference(first, two),
             ])  # fmt: skip
             print(rows[-1], flush=True)
-    columns = ["environment", "epochs", "threads=1 again", "threads=1 where 2 are offered", "threads=2 again",
-               "threads=1 and threads=2, after one epoch", "after all"]  # fmt: skip
+    columns = ["environment", "epochs", "threads=1, repeated", "threads=1 on a machine that offers 2",
+               "threads=2, repeated", "threads=1 against threads=2, after one epoch", "after all epochs"]  # fmt: skip
     notes = [
-        "Equal bytes: of the model file and of a file of Shapley values.",
-        "Promised are equal threads: the first three comparisons. With other threads BLAS adds up in another order "
-        "and training amplifies the last digit; the last two columns show how far.",
+        "Equal bytes refers to the model file and a file of Shapley values.",
+        "Equal bytes are promised for equal threads (the first three comparisons). With a different number of threads, "
+        "BLAS adds in a different order and training amplifies the last digit; the last two columns show by how much.",
     ]
     print(record("determinism", "Same seed, same bytes", columns, rows, notes))
     if any(cell != "equal bytes" for row in rows for cell in row[2:5]):

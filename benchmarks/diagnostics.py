@@ -1,9 +1,9 @@
-"""The quantities of the convergence theory over training, and how fast a TD(lambda) critic finds the value on LQR.
+"""The quantities of the convergence theory during training, and how fast a TD(lambda) critic learns the value on LQR.
 
-RSA2C-KME on Pendulum-v1 with `diagnostics=True`; then, on rsa2c/LQR-v0, the critic's relative error at visited states
-against rollouts of the policy: of LSTD while training goes on, and of TD(lambda) with the theory's steps b0 (t+1)^-1/2
-from a zero critic while the policy of that training (after 20 epochs) hardly moves. The theory's squared error falls as
-(t+1)^-1/2, down to a floor.
+The first part trains RSA2C-KME on Pendulum-v1 with `diagnostics=True`. The second part measures, on rsa2c/LQR-v0, the
+critic's relative error at visited states against rollouts of the policy: for LSTD during training, and for TD(lambda)
+with the theory's steps b0 (t+1)^-1/2, starting from zero, while the policy (after 20 epochs of training) hardly moves.
+In theory, the squared error falls as (t+1)^-1/2, down to a floor.
 
     python benchmarks/diagnostics.py [--epochs 64]
 """
@@ -24,8 +24,8 @@ from rsa2c.algorithm.diagnostics import tracking_error
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "img"
 NAMES = {
-    "zeta_a": "ζ_a, advantage not explained",
-    "lambda_F": "λ_F, least Fisher eigenvalue",
+    "zeta_a": "ζ_a, unexplained advantage",
+    "lambda_F": "λ_F, smallest Fisher eigenvalue",
     "epsilon_PV": "ε_PV, value dictionary",
     "epsilon_PA": "ε_PA, actor dictionary",
     "delta_K_h": "δ_K,h, kernel drift",
@@ -44,7 +44,7 @@ def pendulum() -> list[dict[str, float]]:
 
 
 def lqr_errors(epochs: int) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-    """(epoch, error) of LSTD after the policy became stable, and of TD from zero at a policy that hardly moves."""
+    """(epoch, error) of LSTD once the policy is stable, and of TD from zero with a policy that hardly moves."""
     agent = rsa2c.RSA2C("rsa2c/LQR-v0", "advanced-ac", seed=0, sigma_epochs=15)
     agent.learn(STABLE * agent.sizes.epoch_steps)
     slow = rsa2c.RSA2C.of(agent.snapshot())
@@ -100,13 +100,13 @@ def main() -> None:
         lines.append(f"| {row['epoch']} | " + " | ".join(f"{row[name]:.3g}" for name in NAMES) + " |")
     drifts = [row["delta_K_h"] for row in history if row["delta_K_h"] > 0]
     largest = max(drifts, default=0.0)
-    lines += ["", f"The kernel changed in {len(drifts)} epochs, by a drift of {largest:.2g} at most.", ""]
+    lines += ["", f"The kernel changed in {len(drifts)} epochs, with a drift of at most {largest:.2g}.", ""]
     later = [(t, e) for t, e in td if t >= 2]
     slope = np.polyfit(np.log([t for t, _ in later]), np.log([e**2 for _, e in later]), 1)[0]
     lines += ["rsa2c/LQR-v0, relative error of the value at 64 visited states:", ""]
-    lines += ["- LSTD, in training: " + ", ".join(f"{e:.3f} (epoch {t})" for t, e in closed)]
-    lines += ["- TD from zero, policy at rest: " + ", ".join(f"{e:.3f} (epoch {t})" for t, e in td)]
-    lines += [f"- its squared error falls as t^{slope:.2f}; the theory's rate is t^-0.5, down to a floor"]
+    lines += ["- LSTD, during training: " + ", ".join(f"{e:.3f} (epoch {t})" for t, e in closed)]
+    lines += ["- TD from zero, with a policy that hardly moves: " + ", ".join(f"{e:.3f} (epoch {t})" for t, e in td)]
+    lines += [f"- the squared error of TD falls as t^{slope:.2f}; the theory's rate is t^-0.5, down to a floor"]
     print(write("diagnostics", "Quantities of the convergence theory", "\n".join(lines)))
     print("\n".join(lines))
 

@@ -1,6 +1,6 @@
-"""One long training, its return over fixed-seed Gymnasium episodes, wall time and peak memory.
+"""One long training: its return over Gymnasium episodes with fixed seeds, wall time and peak memory.
 
-Each call trains one agent in a run folder (so it can be resumed) and adds a row to results/environments.csv.
+Each call trains one agent in a run folder (so it can be resumed) and appends a row to results/environments.csv.
 
     python benchmarks/environments.py BipedalWalker-v3 rsa2c-kme --steps 4000000 --episodes 100 [--seed 0]
 """
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/environments"))
-    parser.add_argument("--resume", type=Path, help="a run folder to go on with")
+    parser.add_argument("--resume", type=Path, help="a run folder to continue")
     arguments = parser.parse_args()
     if arguments.resume:
         run = resume_run(arguments.resume, arguments.steps, display=True)

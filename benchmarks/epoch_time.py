@@ -1,7 +1,7 @@
-"""Milliseconds an epoch of the `paper` preset takes on Pendulum-v1, by phase.
+"""Milliseconds per epoch of the `paper` preset on Pendulum-v1, by phase.
 
-24 episodes of 200 steps, TD(lambda) twice, dictionaries of 384 states (both filled before the clock starts). The
-paper's released code takes 1.8 s for the same epoch on a machine like this one.
+An epoch has 24 episodes of 200 steps and two TD(lambda) sweeps, with dictionaries of 384 states (both filled before
+the clock starts). The paper's released code takes 1.8 s for the same epoch on a machine like this one.
 
     python benchmarks/epoch_time.py [--epochs 50]
 """
@@ -39,11 +39,11 @@ def main() -> None:
     agent.learn(arguments.epochs * agent.sizes.epoch_steps, callback=add)
     total = (time.perf_counter() - began) / arguments.epochs * 1e3
     lines = [
-        f"{total:.1f} ms an epoch over {arguments.epochs} epochs, {RELEASED_CODE_MS / total:.0f} times faster than the "
-        f"released code's {RELEASED_CODE_MS:.0f} ms; dictionaries {agent.dictionary_sizes} after {epochs_before} "
-        "epochs that filled them.",
+        f"{total:.1f} ms per epoch over {arguments.epochs} epochs, {RELEASED_CODE_MS / total:.0f} times faster than "
+        f"the released code's {RELEASED_CODE_MS:.0f} ms. The dictionaries were full ({agent.dictionary_sizes}) after "
+        f"{epochs_before} epochs, which are not counted.",
         "",
-        "| phase | ms an epoch |",
+        "| phase | ms per epoch |",
         "|---|---|",
         *(f"| {name} | {spent / arguments.epochs * 1e3:.2f} |" for name, spent in seconds.items()),
     ]

@@ -1,5 +1,5 @@
-"""The figures of the documentation: value and torque of a trained Pendulum agent under both games, its training, and
-the error of CME values against the size of their background.
+"""The figures of the documentation: value and torque of a trained Pendulum agent under both games, importances during
+training, and the error of CME values against the size of the background.
 
     python benchmarks/figures.py
 """

@@ -1,14 +1,14 @@
-"""Hashes of what short trainings learn, so that a change meant to leave behaviour alone can be shown to.
+"""Hashes of the results of short trainings, to show that a refactoring leaves behaviour unchanged.
 
     python benchmarks/fingerprints.py                      print the hashes of every case
-    python benchmarks/fingerprints.py --write FILE         and write them to FILE (JSON)
-    python benchmarks/fingerprints.py --check FILE         and compare them with FILE; exit code 1 if any differs
+    python benchmarks/fingerprints.py --write FILE         also write them to FILE (JSON)
+    python benchmarks/fingerprints.py --check FILE         also compare them with FILE; exit code 1 if any differs
 
-A case trains a few epochs of one algorithm under one preset, with settings that make every phase run: attributions from
-the first epoch on, and dictionaries small enough to be at capacity. A fingerprint has one hash for each part of an
-agent (policy, value, advantage, importances, background) and one for its metrics, so that a difference shows where it
-is. Hashes are of numbers, not of files, and belong to one machine and one set of versions: BLAS and the processor
-decide the last bits.
+A case trains one algorithm with one preset for a few epochs, with settings that make every phase run: attributions from
+the first epoch on, and dictionaries small enough to reach capacity. A fingerprint has one hash for each part of an
+agent (policy, value, advantage, importances, background) and one for its metrics, which shows where a difference lies.
+The hashes are of numbers, not files. They are valid for one machine and one set of versions, because BLAS and the
+processor determine the last bits.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ EPOCHS = 6
 
 
 def train(env: Any, algorithm: str, preset: str, epochs: int = EPOCHS, **fields: Any) -> RSA2C:
-    """An agent after so many epochs."""
+    """An agent trained for `epochs` epochs."""
     agent = RSA2C(env, algorithm, preset=preset, **fields)
     return agent.learn(epochs * agent.sizes.epoch_steps)
 
 
 def eager(env_id: str, algorithm: str, preset: str) -> dict[str, Any]:
-    """Small sizes, and attributions often enough to matter within a few epochs."""
+    """Settings with small sizes and attributions frequent enough to matter within a few epochs."""
     fields: dict[str, Any] = {**SMALL[env_id], "seed": 7, "replacement_every": 1}
     if preset == "paper":
         fields["admission_every"] = 1
@@ -57,7 +57,7 @@ def eager(env_id: str, algorithm: str, preset: str) -> dict[str, Any]:
 
 
 def cases() -> Iterator[tuple[str, Callable[[], RSA2C]]]:
-    """Every case by name."""
+    """Every case with its name."""
     for env_id in SMALL:
         for preset in ("default", "paper"):
             for algorithm in ALGORITHMS:
@@ -101,14 +101,14 @@ def cases() -> Iterator[tuple[str, Callable[[], RSA2C]]]:
 
 
 def pendulum_factory() -> Any:
-    """One Pendulum-v1 of Gymnasium's own."""
+    """Gymnasium's own Pendulum-v1."""
     import gymnasium
 
     return gymnasium.make("Pendulum-v1")
 
 
 def resumed() -> RSA2C:
-    """Three epochs, written and read, and three more."""
+    """Train three epochs, save, load, and train three more."""
     agent = train("Pendulum-v1", "rsa2c-kme", "default", 3, **eager("Pendulum-v1", "rsa2c-kme", "default"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"

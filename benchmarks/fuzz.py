@@ -1,10 +1,10 @@
-"""Every reader of files fuzzed with atheris: coverage-guided, with the mutations of `tests/strangers.py`.
+"""Fuzzes every file reader with atheris: coverage-guided, with the mutations of `tests/strangers.py`.
 
     python benchmarks/fuzz.py --minutes 10 [--targets model state ...]
 
-Each target has its share of the time in a process of its own. An input that meets anything but the library's own
-errors, executes something, or takes more memory than its size allows, is kept under `tests/corpus/`, which
-`tests/test_strangers.py` replays; so is one that ends its process.
+Each target gets an equal share of the time, in a separate process. An input is saved under `tests/corpus/`, which
+`tests/test_strangers.py` replays, if it raises anything but the library's own errors, executes something, takes more
+memory than its size justifies, or ends the process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEMORY_MB = 4000
 
 
 def fuzz(target: str, seconds: int, scratch: Path) -> None:
-    """Fuzz one target in this process, which libFuzzer ends."""
+    """Fuzz one target in this process, which libFuzzer terminates."""
     import atheris
 
     with atheris.instrument_imports(include=["rsa2c"]):
@@ -59,7 +59,7 @@ def fuzz(target: str, seconds: int, scratch: Path) -> None:
         rng = random.Random(seed)
         if rng.random() < 0.5:
             return atheris.Mutate(content, most)
-        # The corpus fills with what is refused at the door: half of the time a valid file is the beginning.
+        # The corpus fills with inputs that the first check refuses, so half of the time we start from a valid file.
         start = content if rng.random() < 0.5 else strangers.TARGETS[target].valid
         return strangers.mutated(target, start, rng)[:most]
 
@@ -70,7 +70,7 @@ def fuzz(target: str, seconds: int, scratch: Path) -> None:
 
 
 def supervise(target: str, seconds: int) -> list[object]:
-    """Fuzz one target in a process, started again where an input ended it; the row of results."""
+    """Fuzz one target in a process, restarted if an input ends it; the row of results."""
     import strangers
 
     total: Counter[str] = Counter()
@@ -99,7 +99,7 @@ def main() -> None:
     if "--one" in sys.argv:
         return fuzz(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
     import strangers
-    from reliability import record  # not above: what is imported before atheris is not instrumented
+    from reliability import record  # not at the top: modules imported before atheris are not instrumented
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0)
@@ -112,14 +112,14 @@ def main() -> None:
         print(rows[-1], flush=True)
     columns = ["file", "seconds", "inputs", "read", "refused", "other errors", "crashes"]
     notes = [
-        "Coverage-guided (atheris), from a valid file and the kept inputs, by byte mutations and by mutations of the "
-        "format. Refused means one of the library's own errors.",
-        "An input counts as another error, too, when reading it executes, imports or compiles something, or takes more "
-        f"memory than {strangers.BYTES_A_BYTE} times its size and {strangers.BYTES_AT_LEAST // 2**20} MiB.",
+        "Coverage-guided (atheris), starting from a valid file and the saved corpus, with byte mutations and mutations "
+        "of the format. Refused means that one of the library's own errors was raised.",
+        "Other errors include inputs that execute, import or compile something when read, or that take more memory "
+        f"than {strangers.BYTES_A_BYTE} times their size plus {strangers.BYTES_AT_LEAST // 2**20} MiB.",
     ]
     print(record("fuzz", "Files from strangers", columns, rows, notes))
     if any(row[-2] or row[-1] for row in rows):
-        raise SystemExit("some inputs were not refused properly; they are kept under tests/corpus")
+        raise SystemExit("some inputs were not refused properly; they are saved under tests/corpus")
 
 
 if __name__ == "__main__":

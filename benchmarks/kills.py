@@ -1,9 +1,9 @@
-"""kill -9 again and again: does every run that was killed, and resumed, end in the bytes of one that never was?
+"""Kills runs with kill -9 again and again: does every killed and resumed run end with the bytes of an undisturbed one?
 
-A real training process (forked from one that has everything imported and compiled) is killed by SIGKILL, as often at a
-random moment as at a random call that reaches the disk: before it, after it, or with half of a write done. What is left
-is resumed, which may be killed again, until it is finished; then its files are compared with those of a run that nobody
-disturbed.
+A real training process (forked from one that has everything imported and compiled) is killed by SIGKILL. Half of the
+kills come at a random moment, half at a random disk operation: before it, after it, or in the middle of a write. The
+run is then resumed, and possibly killed again, until it finishes. Its files are compared with those of an undisturbed
+run.
 
     python benchmarks/kills.py [--count 200] [--seed 0]
 """
@@ -47,13 +47,13 @@ FIELDS: dict[str, Any] = {
     "epochs_between_evaluations": 3,
 }
 CHECKPOINT_SECONDS = 0.05
-"""So short that most epochs end with a checkpoint, but not all."""
+"""Short enough that most epochs, but not all, end with a checkpoint."""
 MOST_KILLS = 4
-"""Kills of one run, after which it is left in peace."""
+"""Most kills of one run; after that it is allowed to finish."""
 
 
 def train_or_resume(out: Path) -> None:
-    """What a user does with a folder, whatever is in it."""
+    """Start a run, or resume the one in the folder, as a user would."""
     training.CHECKPOINT_INTERVAL = CHECKPOINT_SECONDS
     begun = list(out.glob("*/config.yaml"))
     if not begun:
@@ -65,7 +65,7 @@ def train_or_resume(out: Path) -> None:
 
 
 def forked(work: Callable[[], None]) -> int:
-    """Start a process that does some work; its id. It ends with code 0, or 1 and a traceback."""
+    """Start a process that does some work; its id. It ends with exit code 0, or with 1 and a traceback."""
     sys.stdout.flush()
     pid = os.fork()
     if pid:
@@ -80,7 +80,7 @@ def forked(work: Callable[[], None]) -> int:
 
 
 def files_of(run: Run) -> dict[str, Any]:
-    """What must be equal: bytes, and the metrics without their clocks."""
+    """What must be equal: the bytes of the files, and the metrics without their timings."""
     paths = (run.model_path, run.state_path, run.evaluations_path, run.attributions_path)
     rows = [{k: v for k, v in row.items() if not k.startswith("seconds")} for row in run.read_metrics()]
     return {**{path.name: path.read_bytes() for path in paths}, run.metrics_path.name: rows}
@@ -88,7 +88,7 @@ def files_of(run: Run) -> dict[str, Any]:
 
 @dataclass
 class Count:
-    """What was done, and what came of it."""
+    """Counts of kills and their outcomes."""
 
     wanted: int
     moments: int = 0
@@ -98,25 +98,25 @@ class Count:
     losses: list[str] = field(default_factory=list)
 
     def left(self) -> list[str]:
-        """The sorts of kills of which there are not enough yet."""
+        """The kinds of kills of which more are needed."""
         done = {"moment": self.moments, "call": self.calls.total()}
         return [sort for sort, number in done.items() if number < self.wanted]
 
 
 def stage(out: Path) -> str:
-    """How far a killed run had come."""
+    """How far a killed run had got."""
     if not list(out.glob("*/config.yaml")):
         return "before the run had begun"
     return "after its first checkpoint" if list(out.glob("*/state.safetensors")) else "before its first checkpoint"
 
 
 def ended(pid: int) -> int:
-    """Wait for a process; its exit code, -9 where it was killed."""
+    """Wait for a process; its exit code, -9 if it was killed."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def killed_at_a_moment(out: Path, duration: float, count: Count, rng: np.random.Generator) -> int:
-    """Train or resume, and kill it unless it is finished by then; the exit code."""
+    """Train or resume, and kill the process at a random moment unless it has finished; the exit code."""
     pid = forked(lambda: train_or_resume(out))
     time.sleep(rng.uniform(0.0, duration))
     os.kill(pid, signal.SIGKILL)
@@ -126,7 +126,7 @@ def killed_at_a_moment(out: Path, duration: float, count: Count, rng: np.random.
 
 
 def killed_at_a_call(out: Path, calls: int, count: Count, rng: np.random.Generator) -> int:
-    """Train or resume, and let it kill itself at a call, if it makes so many; the exit code."""
+    """Train or resume, and let the process kill itself at a random disk call, if it gets that far; the exit code."""
     at, late = int(rng.integers(calls)), bool(rng.random() < 0.3)
     reading, writing = os.pipe()
 
@@ -173,8 +173,8 @@ def one_run(out: Path, whole: dict[str, Any], duration: float, calls: int, count
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=200, help="kills at random moments, and as many at random calls")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments and calls")
+    parser.add_argument("--count", type=int, default=200, help="kills of each kind: at random moments, at disk calls")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random moments and calls")
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -187,7 +187,7 @@ def main() -> None:
         first = fresh("undisturbed")
         ended(forked(lambda: train_or_resume(first)))
         whole = files_of(Run(next(first.iterdir())))
-        with Disk(fresh("warm")).watched() as disk:  # compiles, in the process that all others are forked from
+        with Disk(fresh("warm")).watched() as disk:  # compiles in the process that all others are forked from
             train_or_resume(disk.folder)
         timed = fresh("timed")
         began = time.perf_counter()
@@ -198,16 +198,16 @@ def main() -> None:
             one_run(fresh(str(count.runs)), whole, duration, len(disk.calls), count, rng)
             done = f"{count.moments} kills at random moments, {count.calls.total()} at random calls"
             print(f"{done}, {count.runs} runs, {len(count.losses)} lost", flush=True)
-    rows = [["kills at a random moment", count.moments], ["kills at a random call on the disk", count.calls.total()]]
+    rows = [["kills at a random moment", count.moments], ["kills at a random disk call", count.calls.total()]]
     rows += [[f"- {name}", times] for name, times in sorted(count.calls.items())]
     rows += [[f"runs killed {name}", times] for name, times in sorted(count.stages.items())]
-    rows += [["runs in all", count.runs], ["runs lost, or different in a byte", len(count.losses)]]
+    rows += [["runs in total", count.runs], ["runs lost, or different in any byte", len(count.losses)]]
     notes = [
-        f"An undisturbed run has {EPOCHS} epochs, takes {duration:.1f} s and makes {len(disk.calls)} calls that make, "
-        "write, sync or rename a file.",
-        "Compared: model.safetensors, state.safetensors, evaluations.npz, attributions.npz byte for byte, and "
-        "metrics.csv without its columns of seconds.",
-        "SAC and PPO are not in it: a baseline that was stopped begins again, and says so.",
+        f"An undisturbed run has {EPOCHS} epochs, takes {duration:.1f} s and makes {len(disk.calls)} calls that "
+        "create, write, sync or rename a file.",
+        "We compare model.safetensors, state.safetensors, evaluations.npz and attributions.npz byte for byte, and "
+        "metrics.csv without its timing columns.",
+        "SAC and PPO are not included: a stopped baseline starts over, and says so.",
         *count.losses,
     ]
     times = count.moments + count.calls.total()

@@ -1,4 +1,4 @@
-"""What a user reads when something goes wrong: each fault through the command line, and what it printed.
+"""What a user reads when something goes wrong: triggers each fault through the command line and records the output.
 
     python benchmarks/messages.py
 """
@@ -53,7 +53,7 @@ WORKERS = (
 
 
 class Desk:
-    """Runs commands in a folder of their own and keeps what they said, without the folder's name."""
+    """Runs commands in a separate folder and records their output, with the folder's path removed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,7 +77,7 @@ class Desk:
 
     @contextmanager
     def mounted(self, name: str, options: str) -> Iterator[bool]:
-        """A small file system at `name`, where mounting is permitted."""
+        """Mount a small file system at `name`; False if mounting is not permitted."""
         (self.folder / name).mkdir()
         mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.folder / name)]
         done = subprocess.run(mount, capture_output=True).returncode == 0
@@ -89,7 +89,7 @@ class Desk:
 
 
 def storage(desk: Desk) -> list[str]:
-    """Faults of the disk and of the folder."""
+    """Faults of the disk and the folder; the names of those that could not be tried."""
     missing = []
     with desk.mounted("small", "size=256k") as done:
         if done:
@@ -107,18 +107,18 @@ def storage(desk: Desk) -> list[str]:
     run = desk.folder / "runs" / "Pendulum-v1__rsa2c-kme__default__n0__s0"
     while not (run / "metrics.csv").exists() and first.poll() is None:
         time.sleep(0.05)
-    desk.run("another process writes the run", "resume", f"runs/{run.name}", "--quiet")
+    desk.run("another process is writing the run", "resume", f"runs/{run.name}", "--quiet")
     first.send_signal(signal.SIGTERM)
     desk.end("SIGTERM, SIGHUP or Ctrl-C", first)
-    desk.run("the run exists already", "train", "Pendulum-v1", *SMALL)
+    desk.run("the run already exists", "train", "Pendulum-v1", *SMALL)
     state = run / "state.safetensors"
     state.write_bytes(state.read_bytes()[:-100])
-    desk.run("the checkpoint was damaged by somebody else", "resume", f"runs/{run.name}", "--quiet")
+    desk.run("the checkpoint was damaged from outside", "resume", f"runs/{run.name}", "--quiet")
     return missing
 
 
 def environments(desk: Desk) -> None:
-    """Environments that misbehave, in a training and in a sweep."""
+    """Environments that misbehave, in a single run and in a sweep."""
     told = ["--step-timeout", "1", *SMALL, *FOREVER]
     for fault, name in ENVIRONMENTS.items():
         desk.run(f"the environment {fault}", "train", f"{name}-v0", *told)
@@ -138,12 +138,12 @@ def main() -> None:
         missing = storage(desk)
         environments(desk)
     notes = [
-        "Where a message names a checkpoint, training goes on from there with `rsa2c resume`, once the cause is gone.",
-        "A process that its environment ends with os._exit says nothing more: its run is resumed like a killed one, "
-        "and a sweep lists it with the exit code, without a step.",
-        "A hang in native code cannot be answered by Python: the process ends with `faulthandler`'s traceback, after "
-        "twice step_timeout and 600 s at least (2 s here).",
-        *(f"Not tried, mounting is not permitted here: {fault}." for fault in missing),
+        "If a message names a checkpoint, `rsa2c resume` continues training from there once the cause is removed.",
+        "If an environment ends the process with os._exit, nothing is printed. The run can be resumed like a killed "
+        "one, and a sweep lists it with the exit code, but without the step.",
+        "Python cannot interrupt a hang in native code: the process ends with `faulthandler`'s traceback after twice "
+        "step_timeout, but at least 600 s (2 s here).",
+        *(f"Not tried, because mounting is not permitted on this machine: {fault}." for fault in missing),
     ]
     print(record("messages", "What a user reads", ["fault", "exit code", "printed"], desk.rows, notes))
 

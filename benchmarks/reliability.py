@@ -1,4 +1,4 @@
-"""results/reliability.md, from the records under results/reliability/ that the harnesses beside this file write.
+"""Makes results/reliability.md from the records under results/reliability/, which the other scripts here write.
 
     python benchmarks/reliability.py
 """
@@ -15,17 +15,18 @@ from rsa2c.runs.folder import provenance
 
 FOLDER = RESULTS / "reliability"
 ORDER = ("checks", "kills", "messages", "fuzz", "determinism", "soak")
-"""Records come in this order, others after them by name."""
+"""Records appear in this order; any others follow, sorted by name."""
 INTRODUCTION = """\
 # Reliability
 
-What was tried to lose a run, to confuse a reader of files or to break the numbers, and what came of it. Made by
-`python benchmarks/reliability.py` from the records in `results/reliability/`; `make soak` makes them again.
+How we tried to lose a run, to confuse a file reader or to break the numerics, and what happened.
+`python benchmarks/reliability.py` makes this page from the records in `results/reliability/`; `make soak` repeats the
+measurements.
 """
 
 
 def record(name: str, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> Path:
-    """Write results/reliability/<name>.json, with the command that is running and the commit, and the page."""
+    """Write results/reliability/<name>.json, with command line and commit, and update the page."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     document = {
         "title": title,
@@ -43,7 +44,7 @@ def record(name: str, title: str, columns: Sequence[str], rows: Sequence[Sequenc
 
 
 def render() -> Path:
-    """Write the page from the records that are there."""
+    """Write the page from the existing records."""
     paths = sorted(FOLDER.glob("*.json"), key=lambda path: (_rank(path.stem), path.stem))
     parts = [INTRODUCTION, *(_section(json.loads(path.read_text("utf-8"))) for path in paths)]
     page = RESULTS / "reliability.md"

@@ -1,11 +1,11 @@
-"""The report: its JavaScript against Python, its size, and the time to build it and to answer a drag.
+"""The report: its JavaScript against Python, its size, and the time to build it and to respond to a drag.
 
     python benchmarks/report.py RUN [RUN ...] [--states 1000]
 
-Needs node; the time of a drag in a browser needs Chromium and Playwright too. Half of the states are visited ones with
-noise of half a standard deviation, half are uniform over the visited range of each feature. Differences are relative
-to the largest value of each output over all states. A drag is everything the page does when a slider moves: action,
-value, remembered states, attributions, drawing.
+Needs node; timing a drag in a browser also needs Chromium and Playwright. Half of the states are visited states with
+noise of half a standard deviation; the other half are uniform over the visited range of each feature. Differences are
+relative to the largest value of each output over all states. A drag is everything the page does when a slider moves:
+action, value, remembered states, attributions, drawing.
 """
 
 from __future__ import annotations
@@ -55,23 +55,24 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=1000)
     arguments = parser.parse_args()
     lines = [
-        "| run | background | nodes | action | value | attributions | node, ms a state | drag in Chromium, ms "
-        "| page, MB | built in, s | of it computing, s |",
+        "| run | background | nodes | action | value | attributions | node, ms per state | drag in Chromium, ms "
+        "| page, MB | build time, s | of which CPU time, s |",
         "|" + "---|" * 11,
     ]
     for path in arguments.runs:
         lines.append(measured(Run.open(path), arguments.states))
         print(lines[-1], flush=True)
     body = (
-        f"Largest relative difference between the page's JavaScript and Python at {arguments.states} states: action, "
-        "value and the Shapley values of value and action, with the page's background and nodes on both sides. "
-        "`node, ms a state` is one explanation of the slower of value and action.\n\n" + "\n".join(lines)
+        f"Largest relative difference between the page's JavaScript and Python at {arguments.states} states, for the "
+        "action, the value and the Shapley values of both. Both sides use the page's background and quadrature nodes. "
+        "`node, ms per state` is the time of one explanation of the value or the action, whichever is slower.\n\n"
+        + "\n".join(lines)
     )
     print(write("report", "The report", body, "playwright"))
 
 
 def measured(run: Run, count: int) -> str:
-    """A row of the table."""
+    """One row of the table."""
     agent = load_agent(run)
     page = Embedded(agent)
     states = random_states(agent, count)
@@ -120,7 +121,7 @@ def javascript(folder: Path, **given: Any) -> dict[str, Any]:
 
 
 def browser_milliseconds(report: Path) -> str:
-    """Median and largest time of a drag, or why there is none."""
+    """Median and largest time of a drag, or the reason why it could not be measured."""
     chromium = shutil.which("chromium")
     try:
         from playwright.sync_api import sync_playwright

@@ -1,4 +1,4 @@
-"""docs/results.md, from the records that `rsa2c reproduce` left under results/: nothing in it is typed.
+"""Makes docs/results.md from the records that `rsa2c reproduce` wrote under results/; nothing is typed by hand.
 
     python benchmarks/results_page.py
 """
@@ -17,38 +17,39 @@ DOCS = RESULTS.parent / "docs"
 CAPTIONS = {
     "ablation_default": "Ablation, preset `default`: mean evaluation return with its 95% interval over seeds",
     "ablation_paper": "Ablation, preset `paper`",
-    "comparison_default": "Beside Stable-Baselines3's SAC and PPO",
+    "comparison_default": "Compared with Stable-Baselines3's SAC and PPO",
     "comparison_paper": "The same with the preset `paper`",
     "distractors_10": "With 10 useless features",
     "distractors_30": "With 30 useless features",
-    "gap_default": "Gap to the optimal cost along training: median and interquartile range over seeds",
+    "gap_default": "Gap to the optimal cost during training: median and interquartile range over seeds",
     "gap_paper": "The same with the preset `paper`",
-    "random_iterate": "Expected gap of Theorem 2's random iterate under its step sizes, beside its rate: most "
-    "of it is the share of the first iterates, which are unstable",
+    "random_iterate": "Expected gap of Theorem 2's random iterate under its step sizes, compared with its rate; "
+    "most of the gap comes from the first iterates, which are unstable",
     "random_iterate_stable": "The same, drawn from the iterates since the first stable one",
-    "beeswarm_kme_default": "The value's attributions under KME",
-    "beeswarm_cme_default": "The value's attributions under CME",
-    "heatmap_kme_default": "Importances over training under KME",
-    "heatmap_cme_default": "Importances over training under CME",
-    "beeswarm_kme_paper": "The value's attributions under KME, preset `paper`",
-    "beeswarm_cme_paper": "The value's attributions under CME, preset `paper`",
-    "heatmap_kme_paper": "Importances over training under KME, preset `paper`",
-    "heatmap_cme_paper": "Importances over training under CME, preset `paper`",
-    "cost_time": "Milliseconds of an epoch against the size of the dictionaries",
-    "cost_memory": "Peak memory of an epoch's arrays against the size of the dictionaries",
+    "beeswarm_kme_default": "Attributions of the value under KME",
+    "beeswarm_cme_default": "Attributions of the value under CME",
+    "heatmap_kme_default": "Importances during training under KME",
+    "heatmap_cme_default": "Importances during training under CME",
+    "beeswarm_kme_paper": "Attributions of the value under KME, preset `paper`",
+    "beeswarm_cme_paper": "Attributions of the value under CME, preset `paper`",
+    "heatmap_kme_paper": "Importances during training under KME, preset `paper`",
+    "heatmap_cme_paper": "Importances during training under CME, preset `paper`",
+    "cost_time": "Milliseconds per epoch against the size of the dictionaries",
+    "cost_memory": "Peak memory of the arrays of an epoch against the size of the dictionaries",
 }
 INTRODUCTION = """\
 # The paper and ours
 
-Every table has the paper's figure, ours with the preset `paper` (its algorithm and settings, ours where it gives none:
-`src/rsa2c/envs/known` says which) and ours with `default`.
-Made by `python benchmarks/results_page.py` from the records under `results/`, which `rsa2c reproduce` writes: a row for
-each run in `runs.csv`, with its commit. What was not run is missing here, and nothing is filled in from elsewhere.
+Every table compares three results: the number in the paper, ours with the preset `paper`, and ours with the preset
+`default`. The preset `paper` uses the paper's algorithm and settings, and our own settings where the paper gives none;
+`src/rsa2c/envs/known` documents which. `python benchmarks/results_page.py` makes this page from the records under
+`results/`, which `rsa2c reproduce` writes: `runs.csv` has one row per run, with its commit. Experiments that were not
+run are missing, and nothing is filled in from elsewhere.
 The paper is "{title}" by {authors}; its code is at {code}.
 
-The paper's claims, by our runs:
+The paper's claims, judged by our runs:
 
-| study | preset | hold | do not hold | cannot be said |
+| study | preset | hold | do not hold | inconclusive |
 |---|---|---|---|---|
 """
 
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def verdicts(target: str, folder: Path) -> list[str]:
-    """The rows of a study in the table of verdicts."""
+    """One study's rows of the table of verdicts."""
     rows = list(csv.DictReader(io.StringIO((folder / "claims.csv").read_text("utf-8"))))
     found = []
     for preset in dict.fromkeys(row["preset"] for row in rows):

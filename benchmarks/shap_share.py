@@ -1,6 +1,6 @@
-"""Share of an epoch that attribution and reweighting take, at `default`, RSA2C-KME.
+"""Share of an epoch's time that attribution and reweighting take, for RSA2C-KME with the `default` preset.
 
-Measured over whole periods of `attribution_every`, after the dictionaries are full and weights are being set.
+Measured over whole periods of `attribution_every`, once the dictionaries are full and weights are being set.
 
     python benchmarks/shap_share.py [Pendulum-v1 BipedalWalker-v3 Ant-v5]
 """
@@ -17,7 +17,8 @@ EPOCHS = {"Pendulum-v1": (20, 40), "BipedalWalker-v3": (30, 20), "Ant-v5": (30, 
 
 
 def main() -> None:
-    lines = ["| environment | every n epochs | attribution, ms an epoch | epoch, ms | share |", "|---|---|---|---|---|"]
+    columns = "| environment | every n epochs | attribution, ms per epoch | epoch, ms | share |"
+    lines = [columns, "|---|---|---|---|---|"]
     for env in sys.argv[1:] or EPOCHS:
         before, measured = EPOCHS[env]
         agent = rsa2c.RSA2C(env, "rsa2c-kme", seed=0)

@@ -1,11 +1,11 @@
-"""Shapley values of one kernel model by ours, shap's and shapiq's explainers: seconds per state and error.
+"""Compares the explainers of rsa2c, shap and shapiq on one kernel model: time per state and error.
 
     python benchmarks/shapley.py [--quick] [--write]
 
-Same model (an `RKHSFunction` that every explainer calls or reads), same background, same states. Errors are the
-largest absolute difference to the exact value (Gauss-Legendre with ceil(d/2) nodes, itself checked against 2^d
-enumeration where that is possible), relative to the largest absolute value. A second table gives the error of
-the observational values against the analytic conditionals of a Gaussian.
+All explainers use the same model (an `RKHSFunction` that they call or read), background and states. The error is the
+largest absolute difference to the exact value, relative to the largest absolute value. The exact value comes from
+Gauss-Legendre quadrature with ceil(d/2) nodes, which the tests check against 2^d enumeration. A second table gives the
+error of the observational values against the analytic conditionals of a Gaussian.
 """
 
 from __future__ import annotations
@@ -41,18 +41,20 @@ Array = NDArray[np.float64]
 EMBEDDINGS = ("intercept", "marginal", "paper")
 BACKGROUNDS = (16, 32, 64, 128, 256, 512)
 INTRODUCTION = """\
-Interventional (KME) values; 'times faster' is against `shap.KernelExplainer` in its default settings; error is the
-largest difference to the exact value, relative to the largest value. Every explainer gets the same model (an
-`RKHSFunction`), background and states; times are the shortest of several runs, per state, compiled code cached.
-`shapiq.ProductKernelExplainer` is exact too, but for a game without background in which absent factors count as one."""
+Interventional (KME) values. 'Times faster' compares with `shap.KernelExplainer` at its default settings. The error is
+the largest difference to the exact value, relative to the largest value. Every explainer gets the same model (an
+`RKHSFunction`), background and states. Times are per state, the shortest of several runs, with compiled code cached.
+`shapiq.ProductKernelExplainer` is also exact, but for a different game: without a background, absent factors count as
+one."""
 CURVE = """\
 Observational (CME) values of one RBF function of four correlated Gaussian features: root mean square error against the
-analytic conditional Shapley values, relative to their root mean square; ridge 1e-3, 20 states, 8 backgrounds a size."""
+analytic conditional Shapley values, relative to their root mean square. Ridge 1e-3, 20 states, 8 backgrounds per
+size."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A size of problem; lengths as they were in training (0.5 to 1 times sqrt(d))."""
+    """The size of a problem; length scales are typical of trained agents (0.5 to 1 times sqrt(d))."""
 
     d: int
     centres: int
@@ -72,7 +74,7 @@ PROBLEMS = (
 
 
 def made(problem: Problem) -> tuple[RKHSFunction, Array, Array]:
-    """A random function on the problem's size, its background and states."""
+    """A random function of the problem's size, with background and states."""
     rng = np.random.default_rng(problem.d)
     d, q = problem.d, problem.centres
     dictionary = Dictionary(RBF(problem.length, np.ones(d)), rng.normal(size=(q, d)), np.ones(q))
@@ -81,7 +83,7 @@ def made(problem: Problem) -> tuple[RKHSFunction, Array, Array]:
 
 
 def timed(work: Callable[[], Array], repeats: int) -> tuple[Array, float]:
-    """The result and the shortest of several times."""
+    """The result and the shortest time of several repeats."""
     best, result = np.inf, np.empty(0)
     for _ in range(repeats):
         started = time.perf_counter()
@@ -91,7 +93,7 @@ def timed(work: Callable[[], Array], repeats: int) -> tuple[Array, float]:
 
 
 def compare(problem: Problem, repeats: int) -> list[str]:
-    """Rows of the table for one size."""
+    """Rows of the table for one problem size."""
     function, background, states = made(problem)
     few = states[: problem.peers]
 
@@ -144,7 +146,7 @@ def compare(problem: Problem, repeats: int) -> list[str]:
         values, seconds = timed(work, times)
         per_state = seconds / count
         reference = per_state if reference is None else reference
-        error = f"{np.abs(values - exact[:count]).max() / scale:.1e}" if comparable else "other game"
+        error = f"{np.abs(values - exact[:count]).max() / scale:.1e}" if comparable else "different game"
         rows.append(
             f"| {problem.d} | {problem.centres} | {problem.background} | {name} | {1e3 * per_state:.3g} | "
             f"{reference / per_state:.3g} | {error} |"
@@ -196,12 +198,12 @@ def conditional_errors(sizes: tuple[int, ...], repeats: int) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
+    parser.add_argument("--quick", action="store_true", help="small sizes only, to check that everything runs")
     parser.add_argument("--write", action="store_true", help="write results/shapley.md")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", module=r"(shap|shapiq|sklearn)\..*")
     problems = PROBLEMS[:2] if options.quick else PROBLEMS
-    title = ["| d | centres | background | explainer | ms a state | times faster | error |", "|" + "---|" * 7]
+    title = ["| d | centres | background | explainer | ms per state | times faster | error |", "|" + "---|" * 7]
     print("\n".join(title))
     rows = [line for problem in problems for line in compare(problem, 2 if options.quick else 6)]
     sizes, repeats = ((16, 64), 2) if options.quick else (BACKGROUNDS, 8)

@@ -1,9 +1,9 @@
-"""A long run of short epochs: memory, open files and dictionaries, epoch by epoch.
+"""A long run of short epochs: checks memory, open files and dictionaries after every epoch.
 
     python benchmarks/soak.py [--epochs 2000]
 
-RSA2C-KME on Pendulum-v1 in a run folder, with guidance at work, evaluations and checkpoints: everything that a
-training of hours does, many times over.
+Trains RSA2C-KME on Pendulum-v1 in a run folder, with guidance, evaluations and checkpoints: everything that a training
+of several hours does, many times over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rsa2c.runs import training
 from rsa2c.runs.folder import Run
 
 WARM_UP = 200
-"""Epochs before memory is compared: dictionaries fill, caches settle."""
+"""Epochs before memory is compared, while dictionaries and caches fill."""
 WINDOW = 200
 GROWTH = 0.05
 SETTINGS = {
@@ -29,13 +29,13 @@ SETTINGS = {
 
 
 def resident() -> float:
-    """Memory of this process now, MB."""
+    """Current memory of this process, MB."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 class Watch(training._Keeper):
-    """The keeper of run folders, that looks around after each epoch."""
+    """The keeper of run folders, extended to record memory, files and dictionaries after each epoch."""
 
     seen: list[tuple[float, int, int, int, float]] = []  # noqa: RUF012
 
@@ -66,11 +66,11 @@ def main() -> None:
     rows = [
         ["epochs", len(memory), epochs],
         ["evaluations in the run folder", evaluations, epochs // SETTINGS["epochs_between_evaluations"]],
-        ["epochs under weights that are not equal", guided, "most"],
+        ["epochs with unequal kernel weights", guided, "most"],
         [f"resident memory, median of epochs {WARM_UP}-{WARM_UP + WINDOW}, MB", f"{before:.1f}", ""],
         [f"resident memory, median of the last {WINDOW}, MB", f"{after:.1f}", f"within {GROWTH:.0%}"],
         ["growth", f"{growth:+.2%}", f"at most {GROWTH:.0%}"],
-        ["open files, least and most", f"{min(held)} and {max(held)}", "equal"],
+        ["open files, fewest and most", f"{min(held)} and {max(held)}", "equal"],
         ["largest dictionary", largest, f"at most {SETTINGS['capacity']}"],
         ["last checkpoint, kB", round(bytes_of_state / 1e3), ""],
     ]
@@ -78,7 +78,7 @@ def main() -> None:
              "checkpoint about every second, TensorBoard events on."]  # fmt: skip
     print(record("soak", "A long run of short epochs", ["what", "found", "allowed"], rows, notes))
     if growth > GROWTH or len(held) > 1 or largest > SETTINGS["capacity"] or guided < epochs / 2:
-        raise SystemExit("the run grew, or was not the run that was meant")
+        raise SystemExit("memory, files or dictionaries grew, or guidance was not active")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Minutes that the Pendulum-v1 ablation at `default` takes: five variants, ten seeds, judged under seven noise levels.
+"""Minutes that the Pendulum-v1 ablation with `default` takes: five variants, ten seeds, seven noise levels.
 
     python benchmarks/study_time.py [--workers 2]
 """
@@ -31,10 +31,10 @@ def main() -> None:
     published = paper.published_cost("Pendulum-v1", "rsa2c-kme")
     assert published is not None, "the paper gives the cost of RSA2C-KME on Pendulum-v1"
     body = (
-        f"`rsa2c {' '.join(command)}`: {seconds / 60:.1f} minutes for {len(records)} runs with every table and figure, "
-        f"{training / 60:.1f} of them training, summed over the runs. One run of the paper's RSA2C-KME takes "
-        f"{published.seconds / 60:.1f} minutes to its threshold on its own machine: the study takes as long as "
-        f"{seconds / published.seconds:.2f} of them."
+        f"`rsa2c {' '.join(command)}` takes {seconds / 60:.1f} minutes for {len(records)} runs, including every table "
+        f"and figure. Training time, summed over the runs, is {training / 60:.1f} minutes. According to the paper, one "
+        f"run of its RSA2C-KME takes {published.seconds / 60:.1f} minutes to reach the threshold on the authors' "
+        f"machine. Our whole study takes {seconds / published.seconds:.2f} times as long as that one run."
     )
     print(body)
     print(write("study_time", "The Pendulum-v1 study at `default`", body))

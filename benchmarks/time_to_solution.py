@@ -1,9 +1,9 @@
-"""Seconds of training to a mean return of -200 on Pendulum-v1: rsa2c, SB3 SAC and SB3 PPO in one run.
+"""Seconds of training until the mean return on Pendulum-v1 reaches -200: rsa2c, SB3 SAC and SB3 PPO in one script.
 
-The clock runs from the agent's construction (its warm-up included) and stands still during evaluations, which
-are the same for all: 20 fixed start states, after each epoch (rsa2c), each rollout (PPO), every 500 steps
-(SAC). rsa2c is measured with numba's cache warm, and in a new process with an empty cache. Torch gets one or
-two threads, whichever trains the peer faster.
+The clock starts when the agent is constructed (the warm-up is included) and pauses during evaluations. These are the
+same for all agents: 20 fixed start states, after each epoch (rsa2c), each rollout (PPO) or every 500 steps (SAC).
+rsa2c is measured with a warm Numba cache, and in a new process with an empty cache. Torch gets one or two threads,
+whichever trains the baseline faster.
 
     python benchmarks/time_to_solution.py [--seeds 0 1 2]
 """
@@ -34,7 +34,7 @@ LIMITS = {"rsa2c": 200_000, "sac": 30_000, "ppo": 400_000}
 
 @dataclass
 class Solution:
-    """When the goal was first reached, on the wall's clock and on the processor's; infinite if it was not."""
+    """When the goal was first reached, in wall-clock and CPU seconds; infinite if it was not."""
 
     seconds: float
     cpu_seconds: float
@@ -43,14 +43,14 @@ class Solution:
 
 
 class Watch:
-    """A clock that stands still while the policy is evaluated."""
+    """A clock that pauses while the policy is evaluated."""
 
     def __init__(self, policy: Any = None) -> None:
         self.policy, self.taken, self.since = policy, np.zeros(2), _now()
         self.solution = Solution(np.inf, np.inf, 0, -np.inf)
 
     def solved(self, steps: int) -> bool:
-        """Evaluate now; whether the goal is reached."""
+        """Evaluate now; return whether the goal is reached."""
         self.taken += _now() - self.since
         mean = rsa2c.evaluate(self.policy, ENV, episodes=EPISODES, seed=FIRST_SEED).mean
         done = mean >= GOAL
@@ -100,7 +100,7 @@ def peer(name: str, seed: int, threads: int) -> Solution:
 
 
 def faster_threads(name: str) -> int:
-    """1 or 2 torch threads, whichever trains this peer faster on this machine."""
+    """1 or 2 torch threads, whichever trains this baseline faster on this machine."""
     steps, brief = {"sac": (400, {}), "ppo": (4096, {"n_epochs": 1})}[name]
     seconds: dict[int, float] = {}
     for threads in (1, 2):
@@ -108,14 +108,14 @@ def faster_threads(name: str) -> int:
             model = make_baseline(name, ENV, seed=1000, **brief).model
             began = time.perf_counter()
             patience = min(seconds.values(), default=np.inf)
-            # On a busy machine two threads can be twenty times slower than one: no need to see it through.
+            # On a busy machine, two threads can be twenty times slower than one: stop early.
             model.learn(steps, callback=lambda *_, t=began, p=patience: time.perf_counter() - t < 2 * p)
             seconds[threads] = time.perf_counter() - began
     return min(seconds, key=lambda threads: seconds[threads])
 
 
 def cold(seed: int) -> tuple[Solution, float]:
-    """Ours in a new process with an empty numba cache; and that process's whole wall time."""
+    """rsa2c in a new process with an empty Numba cache, and the wall time of that whole process."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         answer = subprocess.run(
@@ -133,13 +133,13 @@ def main() -> None:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--only-ours", action="store_true", help="one seed of ours, as JSON")
+    parser.add_argument("--only-ours", action="store_true", help="measure one seed of rsa2c only, and print JSON")
     options = parser.parse_args()
     if options.only_ours:
         print(json.dumps(vars(ours(options.seeds[0]))))
         return
 
-    ours(seed=1000)  # fills numba's cache, and this process
+    ours(seed=1000)  # warms up the Numba cache and this process
     threads = {name: faster_threads(name) for name in ("sac", "ppo")}
     found: dict[str, list[Solution]] = {"rsa2c": [], "sac": [], "ppo": []}
     for seed in options.seeds:
@@ -160,12 +160,12 @@ def main() -> None:
         for name, solutions in found.items()
     }
     lines = [
-        f"Seconds of training on {ENV} until the mean return over {EPISODES} fixed start states",
-        f"reaches {GOAL:g}; evaluated after each epoch (rsa2c), each rollout (PPO), every 500 steps (SAC),",
-        "the time of evaluations not counted. Ratios are of medians, by the wall's clock and by processor time,",
-        "which does not mind other work on the machine.",
+        f"Seconds of training on {ENV} until the mean return over {EPISODES} fixed start states reaches {GOAL:g}.",
+        "Agents are evaluated after each epoch (rsa2c), each rollout (PPO) or every 500 steps (SAC); evaluation time",
+        "is not counted. Ratios compare medians, in wall-clock time and in CPU time, which other work on the machine",
+        "affects less.",
         "",
-        "| agent | seconds, each seed | median | median, cpu | steps, each seed | / ours | / ours, cpu |",
+        "| agent | seconds, each seed | median | median, CPU | steps, each seed | times ours | times ours, CPU |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, solutions in found.items():
@@ -176,10 +176,10 @@ def main() -> None:
         lines.append(f"| {labels[name]} | {seconds} | {wall:.2f} | {cpu:.2f} | {steps} | {ratios} |")
     lines += [
         "",
-        f"Seeds {', '.join(map(str, options.seeds))}; numba's cache is warm in the table.",
-        "With an empty one, as in the first use after installation, rsa2c takes",
-        f"{cold_solution.seconds:.1f} s with compilation (seed {options.seeds[0]}), and the whole process,",
-        f"with Python's start and the evaluations, {whole:.1f} s.",
+        f"Seeds {', '.join(map(str, options.seeds))}. The table is measured with a warm Numba cache.",
+        "With an empty cache, as on first use after installation, rsa2c takes",
+        f"{cold_solution.seconds:.1f} s including compilation (seed {options.seeds[0]}). The whole process,",
+        f"including Python's start and the evaluations, takes {whole:.1f} s.",
     ]
     body = "\n".join(lines)
     print(body)
