@@ -222,13 +222,38 @@ def test_first_step_at_the_threshold():
 @pytest.mark.parametrize(
     "steps, median",
     [([3, 1, 2], 2), ([1, 2, 3, 4], 2.5), ([1, 2, math.inf], 2), ([1, math.inf, math.inf], math.inf),
-     ([1, math.inf], math.inf), ([math.inf], math.inf)],
+     ([1, math.inf], math.inf)],
 )  # fmt: skip
 def test_median_with_runs_that_never_arrive(steps, median):
     found = st.median_steps(steps, rng())
     assert found.value == median
     assert found.low <= found.value <= found.high
     assert not math.isnan(found.low) and not math.isnan(found.high)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        st.mean([3.0]),
+        st.mean_difference([3.0], [1.0, 2.0]),
+        st.mean_difference([1.0, 2.0], [3.0]),
+        st.share([1.0]),
+        st.estimate([[3.0]], st.iqm, rng()),
+        st.estimate([[1.0, 2.0], [3.0]], np.mean, rng()),
+        st.difference([[3.0]], [[1.0, 2.0]], np.median, rng()),
+        st.probability_of_improvement([[3.0]], [[1.0, 2.0]], rng()),
+        st.median_steps([math.inf], rng()),
+    ],
+)
+def test_a_single_run_has_a_value_and_no_interval(found):
+    assert not math.isnan(found.value) and math.isnan(found.low) and math.isnan(found.high)
+    assert not found.has_interval and str(found).endswith("[-]")
+
+
+def test_a_single_curve_has_no_interval():
+    mean, low, high = st.curve_interval([[1.0, 2.0]], rng())
+    np.testing.assert_array_equal(mean, [1.0, 2.0])
+    assert np.isnan([low, high]).all()
 
 
 def test_median_interval_by_a_plain_loop():
@@ -269,7 +294,7 @@ def test_order_of_importances():
     [
         (lambda: st.estimate([], np.mean, rng()), "at least one task"),
         (lambda: st.estimate([1.0, 2.0], np.mean, rng()), r"wrap one task as \[scores\]"),
-        (lambda: st.estimate([[]], np.mean, rng()), "one number a run"),
+        (lambda: st.estimate([[]], np.mean, rng()), "one number per run"),
         (lambda: st.estimate([[1.0, math.nan]], np.mean, rng()), "must be finite"),
         (lambda: st.difference([[1.0]], [[1.0], [2.0]], np.mean, rng()), "same tasks, got 1 and 2"),
         (lambda: st.std([1.0]), "at least two runs"),
@@ -308,8 +333,8 @@ def test_means_have_student_s_and_welch_s_intervals():
 
 
 def test_runs_that_are_alike_have_an_interval_of_one_point():
-    assert st.mean([2.0, 2.0]) == st.mean([2.0]) == st.Estimate(2.0, 2.0, 2.0)
-    assert st.mean_difference([2.0, 2.0], [1.0]) == st.Estimate(1.0, 1.0, 1.0)
+    assert st.mean([2.0, 2.0]) == st.Estimate(2.0, 2.0, 2.0)
+    assert st.mean_difference([2.0, 2.0], [1.0, 1.0]) == st.Estimate(1.0, 1.0, 1.0)
 
 
 def test_the_interval_of_a_mean_covers_it():

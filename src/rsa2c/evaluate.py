@@ -56,10 +56,10 @@ class EvaluationResult:
         return float(self.returns.std())
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Student's t interval of the mean; infinite for a single episode."""
+        """Student's t interval of the mean; NaN for a single episode, which has none."""
         episodes = len(self.returns)
         if episodes < 2:
-            return -np.inf, np.inf
+            return float("nan"), float("nan")
         half = stdtrit(episodes - 1, 0.5 + level / 2) * self.returns.std(ddof=1) / np.sqrt(episodes)
         return self.mean - float(half), self.mean + float(half)
 

@@ -53,7 +53,7 @@ def phases(metrics: dict[str, list[float | None]]) -> dict[str, float]:
 
 def score(result: EvaluationResult) -> dict[str, Any]:
     """Summary statistics of an evaluation."""
-    low, high = result.interval()
+    low, high = (bound if np.isfinite(bound) else None for bound in result.interval())
     return {
         "episodes": len(result.returns),
         "mean": result.mean,

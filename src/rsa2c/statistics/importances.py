@@ -1,0 +1,26 @@
+"""How importances of features are spread over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def evenness(importances: ArrayLike, axis: int = -1) -> Any:
+    """exp(entropy) / d of importances |phi| normalised to sum one: 1 all alike, 1/d a single feature; NaN for none."""
+    array = np.abs(np.asarray(importances, dtype=np.float64))
+    totals = array.sum(axis=axis, keepdims=True)
+    shares = np.divide(array, totals, out=np.full_like(array, np.nan), where=totals > 0)
+    logs = np.log(shares, out=np.zeros_like(shares), where=shares != 0)
+    return np.exp(-(shares * logs).sum(axis=axis)) / array.shape[axis]
+
+
+def follows_order(importances: ArrayLike, order: Sequence[int]) -> NDArray[np.bool_]:
+    """(runs,): whether the features `order` are a run's most important (runs, d), in that order, no two alike."""
+    array = np.abs(np.atleast_2d(np.asarray(importances, dtype=np.float64)))
+    named = array[:, list(order)]
+    rest = np.delete(array, list(order), axis=1).max(axis=1, initial=-np.inf, keepdims=True)
+    return np.all(np.diff(np.concatenate([named, rest], axis=1), axis=1) < 0, axis=1)
