@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from rsa2c.runs.folder import cpu, provenance
+from rsa2c.runs.provenance import cpu, provenance
 
 __all__ = ["RESULTS", "command", "cpu", "header", "write"]
 

@@ -22,7 +22,8 @@ from _provenance import RESULTS, command, write
 from rsa2c.robustness.attacks import ATTACKS, make_attack, output_attacks
 from rsa2c.robustness.bounds import paper_quantities
 from rsa2c.robustness.regions import Region
-from rsa2c.runs.folder import Run, provenance
+from rsa2c.runs.folder import Run
+from rsa2c.runs.provenance import provenance
 from rsa2c.runs.training import load_policy, longest_episode, train_run
 
 PIECES = RESULTS / "certificates"

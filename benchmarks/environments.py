@@ -16,7 +16,7 @@ import numpy as np
 
 import rsa2c
 from _provenance import RESULTS, command, cpu
-from rsa2c.runs.folder import provenance
+from rsa2c.runs.provenance import provenance
 from rsa2c.runs.training import resume_run, train_run
 
 COMMIT = provenance()["commit"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from _provenance import RESULTS, command, cpu
-from rsa2c.runs.folder import provenance
+from rsa2c.runs.provenance import provenance
 
 FOLDER = RESULTS / "reliability"
 ORDER = ("checks", "kills", "messages", "fuzz", "determinism", "soak")

@@ -26,11 +26,10 @@ import yaml
 from rsa2c import RSA2C
 from rsa2c.algorithm.snapshot import Snapshot, pack
 from rsa2c.attribution import Explanation
-from rsa2c.baselines.settings import BASELINES
-from rsa2c.config import Config, make_config
+from rsa2c.config import make_config
 from rsa2c.errors import RSA2CError
 from rsa2c.files import tensor_bytes
-from rsa2c.runs.baseline_training import _stored_config
+from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 from rsa2c.runs.sweep import Grid
 
@@ -84,14 +83,11 @@ def _explanation(path: Path) -> None:
 
 
 def _config(path: Path) -> None:
-    """As far as `training.load_agent` and `baseline_runs.load` go before they make an environment."""
-    run = Run(path.parent)
-    document = run.read_config()
-    if document["algorithm"] in BASELINES:
-        _stored_config(run, document)
-    else:
-        Config.of(document["config"])
-        make_config(document["environment"], document["preset"], **document["config"])
+    """As far as `RunData.agent` and a resume go before they make an environment."""
+    data = RunData.of(Run(path.parent))
+    _ = data.config
+    if not data.is_baseline:
+        make_config(data.environment, data.document["preset"], **data.settings)
 
 
 def _npz(name: str) -> Callable[[Path], None]:

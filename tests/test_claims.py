@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from rsa2c import statistics
-from rsa2c.reproduce import claims, paper, tables
+from rsa2c.reproduce import claims, effects, paper
 from rsa2c.reproduce.claims import FAILS, HOLDS, OPEN
+from rsa2c.reproduce.lqr_tables import rate_table
 from rsa2c.reproduce.records import Curve, Record
-from rsa2c.reproduce.tables import Selection
+from rsa2c.reproduce.selection import Selection
+from rsa2c.runs.summary import Return
 
 PENDULUM, LQR, WALKER = "Pendulum-v1", "rsa2c/LQR-v0", "BipedalWalker-v3"
 OURS = ("rsa2c-kme", "rsa2c-cme")
@@ -26,7 +28,7 @@ def made(algorithm, seed, mean=-140.0, drops=(0.0, 0.0, 0.0, 0.0), environment=P
         "gap": float("nan"), "commit": "abc", "processor": "a processor", "versions": "numpy 2",
         "curve": Curve(steps, steps / 1e4, np.linspace(-1200.0, mean, 10), np.full(10, np.nan), np.arange(1.0, 11.0)),
         "returns": {
-            level: (mean - drop, 80.0) for level, drop in zip(claims.NOISE_LEVELS, drops, strict=True)
+            level: Return(mean - drop, 80.0) for level, drop in zip(claims.NOISE_LEVELS, drops, strict=True)
         },
     }  # fmt: skip
     return Record(**{**fields, **changes})
@@ -54,8 +56,9 @@ def falling(algorithm, seed, exponent, **changes):
 
 
 def test_the_table_of_rates_has_the_plain_exponent_and_says_where_the_bound_turns():
-    table = tables.rates(Selection([falling("rsa2c-kme", seed, 0.4) for seed in range(3)]), LQR)
-    assert table.rows[0][2] == "0.4 [0.4, 0.4]"
+    table = rate_table(Selection([falling("rsa2c-kme", seed, 0.4) for seed in range(3)]), LQR)
+    (exponent,) = table.column("exponent, last iterate")
+    assert (exponent.value, exponent.low, exponent.high) == pytest.approx((0.4, 0.4, 0.4))
     assert "rises until T = 2,981" in table.notes[0]
 
 
@@ -63,11 +66,12 @@ def test_a_gap_that_stays_has_a_rate_only_while_its_unstable_beginning_is_drawn(
     constant = falling("rsa2c-kme", 0, 0.0)
     gap = np.where(np.arange(500) < 5, np.inf, 0.5)
     frozen = dataclasses.replace(constant, curve=dataclasses.replace(constant.curve, gap=gap))
-    row = tables.rates(Selection([frozen]), LQR).rows[0]
-    whole, settled = (float(cell.split()[0]) for cell in row[3:5])
-    assert whole > 0.25 and settled == pytest.approx(0.0, abs=1e-9)
+    table = rate_table(Selection([frozen]), LQR)
+    (whole,), (settled,) = map(table.column, ("exponent, random iterate", "exponent, random iterate once stable"))
+    assert whole.value > 0.25 and settled.value == pytest.approx(0.0, abs=1e-9)
+    assert not whole.has_interval, "one run"
     never = dataclasses.replace(constant, curve=dataclasses.replace(constant.curve, gap=np.full(500, np.inf)))
-    assert tables.rates(Selection([never]), LQR).rows[0][4] == tables.NOTHING
+    assert rate_table(Selection([never]), LQR).column("exponent, random iterate once stable") == [None]
 
 
 def test_where_no_policy_is_stable_nothing_is_said_of_gaps():
@@ -108,7 +112,7 @@ def test_times_of_shared_machines_say_nothing_within_a_factor(factor, said):
 
 def test_the_rule_of_times_is_in_the_table_s_notes():
     notes = " ".join(claims.claims_table(Selection(several(OURS)), [PENDULUM], ["default"]).notes)
-    assert f"widened by a factor of {claims.SHARED:g}" in notes and "step_time" in notes
+    assert f"widened by a factor of {effects.SHARED:g}" in notes and "step_time" in notes
 
 
 def test_time_to_the_threshold_is_compared_as_a_ratio():
@@ -206,7 +210,9 @@ def test_a_spread_is_small_where_the_prose_puts_it_at_every_level():
     assert verdict("small_spread", several(OURS, scatter=60.0)) == FAILS
 
     def returns(seed, scatter):
-        return {level: (-140.0 + (scatter if level == 0.001 else 2.0) * seed, 80.0) for level in claims.NOISE_LEVELS}
+        return {
+            level: Return(-140.0 + (scatter if level == 0.001 else 2.0) * seed, 80.0) for level in claims.NOISE_LEVELS
+        }
 
     at_one = [made(name, seed, returns=returns(seed, 60.0)) for name in OURS for seed in range(6)]
     found = judged("small_spread", at_one)
@@ -230,7 +236,7 @@ def test_intervals_of_a_claim_about_every_level_hold_together():
     runs = [made(name, seed, drops=(0.0, *np.random.default_rng(seed).normal(10.0, 5.0, 3)))
             for name in OURS for seed in range(8)]  # fmt: skip
     level = 1 - 0.05 / len(claims.NOISE_LEVELS) / len(OURS)
-    drops = [item.mean - item.returns[0.01][0] for item in runs[:8]]
+    drops = [item.mean - item.mean_at(0.01) for item in runs[:8]]
     study = Selection(runs)
     expected = statistics.mean(drops, level)
     found = claims.judge(study, every, PENDULUM, "default")

@@ -11,7 +11,7 @@ import yaml
 from rsa2c import RSA2C, files
 from rsa2c.attribution import Explanation
 from rsa2c.errors import FileFormatError
-from rsa2c.files import read_tensors
+from rsa2c.files import read_metadata, read_tensors
 from rsa2c.runs import folder as store
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, resume_run
@@ -59,7 +59,7 @@ def version_2(monkeypatch):
     def tensors_2(tensors, metadata):
         return {**tensors, "sigma": np.array([metadata["sigma"]])}, {**metadata, "upgraded": True}
 
-    monkeypatch.setattr(files, "VERSION", 2)
+    monkeypatch.setattr(files.versions, "VERSION", 2)
     monkeypatch.setitem(files.UPGRADES, 1, tensors_2)
     monkeypatch.setitem(store.UPGRADES, 1, lambda document: {**document, "environments": [document["environment"]]})
 
@@ -67,6 +67,7 @@ def version_2(monkeypatch):
 def test_an_old_run_is_upgraded_resumed_and_written_as_new(run, version_2):
     tensors, metadata = read_tensors(run.state_path, "state")
     assert tensors["sigma"] == metadata["sigma"] and metadata["upgraded"] and metadata["version"] == 2
+    assert read_metadata(run.state_path, "state") == metadata, "upgraded, too"
     assert run.read_config()["environments"] == ["Pendulum-v1"]
     before = read_version(run.model_path)
     resume_run(run.path, 280, track=False)
@@ -81,7 +82,7 @@ def read_version(path):
 
 
 def test_upgrades_come_in_order_and_once(run, monkeypatch):
-    monkeypatch.setattr(files, "VERSION", 4)
+    monkeypatch.setattr(files.versions, "VERSION", 4)
     for number in (3, 1):  # nothing changed from 2 to 3
         monkeypatch.setitem(
             files.UPGRADES, number, lambda t, m, number=number: (t, {**m, "steps": [*m.get("steps", []), number]})
@@ -90,12 +91,12 @@ def test_upgrades_come_in_order_and_once(run, monkeypatch):
 
 
 def test_an_upgrade_that_finds_a_damaged_file_says_so(run, monkeypatch):
-    monkeypatch.setattr(files, "VERSION", 2)
+    monkeypatch.setattr(files.versions, "VERSION", 2)
     monkeypatch.setitem(files.UPGRADES, 1, lambda tensors, metadata: (tensors["no such"], metadata))
     monkeypatch.setitem(store.UPGRADES, 1, lambda document: document["no such"])
-    with pytest.raises(FileFormatError, match=r"cannot be brought to version 2.*no such"):
+    with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 2.*no such"):
         read_tensors(run.model_path)
-    with pytest.raises(FileFormatError, match=r"cannot be brought to version 2.*no such"):
+    with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 2.*no such"):
         run.read_config()
 
 

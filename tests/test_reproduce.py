@@ -7,9 +7,12 @@ from rsa2c import statistics
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
 from rsa2c.files import StorageError
-from rsa2c.reproduce import build, claims, figures, grids, paper, read_records, tables
-from rsa2c.reproduce.records import Curve, Record, write_records
-from rsa2c.reproduce.tables import Selection
+from rsa2c.reproduce import build, claims, figures, grids, paper, rates, read_records, tables
+from rsa2c.reproduce.archive import COLUMNS, append_records
+from rsa2c.reproduce.cells import Part, Spread, Table
+from rsa2c.reproduce.records import Curve, Record
+from rsa2c.reproduce.selection import ORDER, Selection
+from rsa2c.runs.summary import Return
 
 LEVELS = (0.0, 0.001, 0.005, 0.01)
 
@@ -23,7 +26,7 @@ def made(algorithm, seed, mean, preset="default", slope=1.0, shares=(0.5, 0.2, 0
         "algorithm": algorithm, "preset": preset, "noise": 0.0, "distractors": 0, "seed": seed, "varied": "",
         "steps": 10_000, "seconds": 1.0, "epochs": 10, "states": 50, "weight_ratio": 2.0, "gflop": 0.1,
         "gap": float("nan"), "commit": "abc", "processor": "a processor", "versions": "numpy 2", "curve": curve,
-        "returns": {level: (mean - slope * level / 0.01, 80.0) for level in LEVELS},
+        "returns": {level: Return(mean - slope * level / 0.01, 80.0, 100) for level in LEVELS},
         "importances": {"early": dict(zip(("cos theta", "sin theta", "velocity"), shares, strict=True)),
                         "late": dict(zip(("cos theta", "sin theta", "velocity"), shares, strict=True))},
     }  # fmt: skip
@@ -36,57 +39,136 @@ def study(**means):
                       for name, mean in means.items() for seed in range(10)])  # fmt: skip
 
 
+FIELDS = ("run", "grid", "algorithm", "seed", "steps", "varied", "returns", "importances", "weight_ratio")
+
+
+def same(before, after):
+    """Whether a record is what was written, to the digits of the files."""
+    assert [getattr(after, name) for name in FIELDS] == [getattr(before, name) for name in FIELDS]
+    for name in ("steps", "seconds", "mean", "epochs"):
+        np.testing.assert_allclose(getattr(after.curve, name), getattr(before.curve, name), rtol=1e-5)
+    return True
+
+
 def test_records_survive_their_files(tmp_path):
     baseline = made("sac", 1, -150.0, preset="rl-zoo", importances={}, gflop=float("nan"))
     records = [made("rsa2c-kme", 0, -140.0), baseline]
-    write_records(tmp_path, records)
-    for before, after in zip(records, read_records(tmp_path), strict=True):
-        for name in ("run", "algorithm", "seed", "steps", "varied", "returns", "importances", "weight_ratio"):
-            assert getattr(after, name) == getattr(before, name), name
-        np.testing.assert_allclose(after.curve.mean, before.curve.mean, rtol=1e-5)
-        np.testing.assert_array_equal(after.curve.steps, before.curve.steps)
-        assert np.isnan(after.gap)
+    append_records(tmp_path, records)
+    read = read_records(tmp_path)
+    assert all(same(before, after) for before, after in zip(records, read, strict=True))
+    assert np.isnan([read[0].gap, read[1].gflop]).all()
+
+
+def test_records_are_appended_and_the_last_one_of_a_run_counts(tmp_path):
+    first, second = made("rsa2c-kme", 0, -140.0), made("rsa2c-cme", 0, -150.0)
+    append_records(tmp_path, [first])
+    before = {name: (tmp_path / name).read_bytes() for name in COLUMNS}
+    append_records(tmp_path, [first, second])
+    for name, content in before.items():
+        assert (tmp_path / name).read_bytes().startswith(content), "never rewritten"
+    steps = np.array([500.0, 20_000.0])
+    curve = Curve(steps, steps / 1e4, steps / 1e4, np.full(2, np.nan), np.arange(2.0))
+    again = made("rsa2c-kme", 0, -130.0, returns={0.0: Return(-130.0, 70.0, 50)}, curve=curve, importances={})
+    append_records(tmp_path, [again])
+    new, other = read_records(tmp_path)
+    assert same(again, new) and same(second, other)
+    whole = {name: (tmp_path / name).read_bytes() for name in COLUMNS}
+    append_records(tmp_path, read_records(tmp_path))
+    assert whole == {name: (tmp_path / name).read_bytes() for name in COLUMNS}, "known records are not written again"
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_an_append_that_was_cut_off_is_as_if_it_had_not_been(tmp_path, name):
+    first, second = made("rsa2c-kme", 0, -140.0), made("rsa2c-cme", 0, -150.0)
+    append_records(tmp_path, [first])
+    before = {each: (tmp_path / each).read_bytes() for each in COLUMNS}
+    append_records(tmp_path, [second])
+    order = list(COLUMNS)
+    for each in order[order.index(name) + 1 :]:
+        (tmp_path / each).write_bytes(before[each])
+    torn = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(torn[: (len(before[name]) + len(torn)) // 2])
+    assert [item.run for item in read_records(tmp_path)] == [first.run]
+    append_records(tmp_path, [second])
+    read = read_records(tmp_path)
+    assert same(first, read[0]) and same(second, read[1])
+
+
+OLD_COLUMNS = [*COLUMNS["runs.csv"], "mean_0", "std_0", "mean_0.5", "std_0.5"]
+OLD_ROWS = [
+    "a,ablation,Pendulum-v1,rsa2c-kme,default,0,0,0,,2000,4.5,2,118,1.5,0.25,nan,abc,,numpy 2,-144.5,88.5,-870.25,98.5",
+    "b,ablation,Pendulum-v1,sac,rl-zoo,0,0,1,,2000,4.5,2,0,1,0.25,nan,abc,,numpy 2,-150.5,80.5,,",
+]
+
+
+def test_records_of_before_there_was_a_file_of_returns_are_read_and_converted_when_others_come(tmp_path):
+    points = ["run,steps,seconds,mean,gap,epochs", "a,2000,4.5,-144,nan,2", "b,2000,4.5,-150,nan,2"]
+    shares = ["run,stage,feature,share", "a,late,cos,0.75", "a,late,sin,0.25"]
+    lines = {"runs.csv": [",".join(OLD_COLUMNS), *OLD_ROWS], "curves.csv": points, "importances.csv": shares}
+    for name, each in lines.items():
+        (tmp_path / name).write_text("\n".join([*each, ""]))
+    a, b = read_records(tmp_path)
+    assert a.returns == {0.0: Return(-144.5, 88.5), 0.5: Return(-870.25, 98.5)}
+    assert b.returns == {0.0: Return(-150.5, 80.5)}
+    assert (a.mean_at(0.5), a.importances, b.seed) == (-870.25, {"late": {"cos": 0.75, "sin": 0.25}}, 1)
+    append_records(tmp_path, [made("rsa2c-cme", 0, -150.0)])
+    read = read_records(tmp_path)
+    assert same(a, read[0]) and same(b, read[1]) and len(read) == 3
+    assert "mean_" not in (tmp_path / "runs.csv").read_text()
 
 
 def test_records_that_are_missing_or_damaged_are_errors_with_names(tmp_path):
     with pytest.raises(NotFoundError, match=r"curves.csv does not exist. Make it with: rsa2c reproduce"):
         read_records(tmp_path)
-    write_records(tmp_path, [made("rsa2c-kme", 0, -140.0)])
+    append_records(tmp_path, [made("rsa2c-kme", 0, -140.0)])
     (tmp_path / "curves.csv").write_text("run,steps\n")
     with pytest.raises(FileFormatError, match="do not fit together"):
         read_records(tmp_path)
+
+
+def test_a_table_holds_values_and_prints_them_in_one_place():
+    two, one = statistics.mean([1.0, 3.0]), statistics.mean([2.0])
+    row = ["a", 1234.5, 0.5, float("inf"), float("nan"), None, 1024, two, one, Spread.of([1.0, 3.0]), Part(1, 3)]
+    table = Table("t", "T", [f"c{k}" for k in range(len(row))], [row])
+    expected = ["a", "1,234", "0.5", "never", "-", "-", "1024", f"2 [{two.low:.4g}, {two.high:.4g}]", "2 [-]",
+                "2.0 ± 1.0 (2)", "1 of 3"]  # fmt: skip
+    assert table.texts() == [expected]
+    assert table.markdown().splitlines()[-1] == f"| {' | '.join(expected)} |"
+    assert table.column("c7") == [two]
 
 
 def test_the_return_table_puts_ours_beside_the_papers():
     records = [*study(rsa2c_kme=-141.0).records, *(made("rsa2c-kme", s, -150.0, "paper") for s in range(3))]
     table = tables.returns(Selection(records), "Pendulum-v1")
     published = paper.published_return("Pendulum-v1", "rsa2c-kme")
-    mean, std = statistics.mean_std([item.mean for item in records[:10]])
-    assert [row[0] for row in table.rows] == [name for name in tables.ORDER if name != "shuffled-shap"]
-    assert table.rows[1][2:] == ["-"] * 4, "the paper's figures stand where we ran nothing"
-    assert table.rows[:1] == [[
-        "rsa2c-kme", f"{published.mean:.1f} ± {published.std:.1f}", "-150.0 ± 0.0 (3)", "-150 [-150, -150]",
-        f"{mean:.1f} ± {std:.1f} (10)", table.rows[0][-1],
-    ]]  # fmt: skip
-    assert table.rows[0][-1].startswith(f"{statistics.iqm([item.mean for item in records[:10]]):.4g} [")
+    ours = [item.mean for item in records[:10]]
+    assert table.column("variant") == [name for name in ORDER if name != "shuffled-shap"]
+    assert table.rows[1][2:] == [None] * 4, "the paper's figures stand where we ran nothing"
+    _, theirs, repeated, flat, default, iqm = table.rows[0]
+    assert theirs == Spread(published.mean, published.std)
+    assert (repeated, flat) == (Spread(-150.0, 0.0, 3), statistics.Estimate(-150.0, -150.0, -150.0))
+    assert default == Spread(*statistics.mean_std(ours), 10)
+    assert iqm.value == pytest.approx(statistics.iqm(ours)) and min(ours) < iqm.low < iqm.value < iqm.high < max(ours)
 
 
 def test_noise_in_training_is_a_column_of_its_own():
-    records = [made("rsa2c-kme", 0, -140.0), made("rsa2c-kme", 0, -170.0, noise=0.01, returns={0.01: (-170.0, 1.0)})]
-    rows = [row for row in tables.noise(Selection(records), "Pendulum-v1").rows if row[0] == "rsa2c-kme"]
-    assert [row[1] for row in rows] == ["0", "0.001", "0.005", "0.01"]
-    assert rows[-1][-2:] == ["-141.0 (1)", "-170.0 (1)"]
-    assert rows[0][-1] == "-"
+    noisy = made("rsa2c-kme", 0, -170.0, noise=0.01, returns={0.01: Return(-170.0, 1.0)})
+    table = tables.noise(Selection([made("rsa2c-kme", 0, -140.0), noisy]), "Pendulum-v1")
+    rows = [row for row in table.rows if row[0] == "rsa2c-kme"]
+    assert [row[1] for row in rows] == list(LEVELS)
+    assert rows[-1][-2:] == [Spread(-141.0, 0.0, 1), Spread(-170.0, 0.0, 1)]
+    assert rows[0][-1] is None
 
 
 def test_time_to_solution_counts_runs_that_never_arrive():
     records = [made("rsa2c-kme", 0, -140.0), made("rsa2c-kme", 1, -500.0), made("rsa2c-kme", 2, -500.0)]
     published, ours = tables.solution(Selection(records), "Pendulum-v1").rows[:2]
     assert published[0].startswith("rsa2c-kme (the paper's own")
-    assert published[-2] == "609.6"
-    assert ours[-1] == "1 of 3" and ours[3] == "never"
+    assert published[-2] == 609.6
+    assert ours[-1] == Part(1, 3) and ours[3] == np.inf
     solved = tables.solution(Selection(records[:1]), "Pendulum-v1").rows[1]
-    assert solved[5].startswith("10,000 [") and solved[6].startswith("1 [")
+    assert (solved[5].value, solved[6].value) == (10_000.0, 1.0)
+    assert not solved[5].has_interval, "one run"
 
 
 @pytest.mark.parametrize(
@@ -205,10 +287,10 @@ def test_every_claim_of_an_environment_is_in_its_table():
 def test_the_random_iterate_weighs_early_epochs_more_and_a_known_rate_is_found():
     epochs = np.arange(1.0, 2001.0)
     gap = 3.0 * epochs**-0.4 * np.log(epochs + np.e) ** 2
-    assert figures.fitted_rate(epochs, 3.0 * epochs**-0.4) == pytest.approx(0.4, abs=1e-6)
+    assert rates.fitted_rate(epochs, 3.0 * epochs**-0.4) == pytest.approx(0.4, abs=1e-6)
     falling = Curve(epochs * 10, epochs, -gap, gap, epochs)
     item = made("rsa2c-kme", 0, -1.0, curve=falling, steps=20_000, epochs=2000)
-    at, expected = figures.random_iterate(item)
+    at, expected = rates.random_iterate(item)
     np.testing.assert_allclose(at, epochs)
     weights = (np.arange(2000) + 1.0) ** -0.75
     slow = np.cumsum(weights * gap) / np.cumsum(weights)
@@ -221,7 +303,7 @@ def test_studies_are_grids_and_mistakes_are_named():
     assert {job.preset for jobs in grids("pendulum", preset="paper").values() for job in jobs} == {"paper", "rl-zoo"}
     assert {job.fields["seed"] for job in grids("pendulum", seeds=2)["ablation"]} == {0, 1}
     assert len(grids("walker")["ablation"]) == 9
-    assert len(grids("walker", seeds=10)["ablation"]) == 30, "what is asked for goes before what the study says"
+    assert len(grids("walker", seeds=10)["ablation"]) == 30, "what is asked for overrides the study"
     quick = grids("pendulum", quick=True)
     assert {job.total_timesteps for job in quick["baselines"]} == {2_000}
     assert {job.total_timesteps for job in quick["ablation"]} == {20_000}
@@ -239,7 +321,7 @@ def test_the_clean_ablation_changes_one_thing(tmp_path):
     assert names == ["grids", "returns_pendulum", "noise_pendulum", "solution_pendulum", "guidance_pendulum", "claims"]
     guidance = made_tables[4]
     kme = next(row for row in guidance.rows if row[2] == "rsa2c-kme")
-    assert kme[4].startswith("1 [") and kme[5].startswith("1 [")
+    assert kme[4].value == pytest.approx(1.0) and kme[5] == statistics.Estimate(1.0, 1.0, 1.0)
     assert tables.REMARK in guidance.notes[0]
 
 
@@ -299,8 +381,8 @@ def test_rates_are_drawn_from_all_iterates_and_from_the_stable_ones(tmp_path):
         return made("rsa2c-kme", seed, -1.0, curve=curve, environment="rsa2c/LQR-v0", varied="step_rule=polynomial")
 
     runs = [theory(seed, unstable) for seed, unstable in enumerate((5, 9))]
-    assert figures.random_iterate(runs[1], stable=True)[0][0] == 10.0
-    assert figures.random_iterate(runs[1], stable=True)[1][0] == pytest.approx(10.0**-0.5)
+    assert rates.random_iterate(runs[1], stable=True)[0][0] == 10.0
+    assert rates.random_iterate(runs[1], stable=True)[1][0] == pytest.approx(10.0**-0.5)
     names = {path.name for path in figures.rate_curves(Selection(runs), "rsa2c/LQR-v0", tmp_path)}
     assert {"random_iterate.png", "random_iterate_stable.png"} <= names
     never = [theory(seed, 1000) for seed in range(2)]

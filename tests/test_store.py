@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from rsa2c import files
 from rsa2c.config import Config
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, RunExistsError
-from rsa2c.runs.folder import Run, StorageError, find_runs, make_run_id, read_tensors, write_tensors
+from rsa2c.files import StorageError, disk, read_metadata, read_tensors, write_tensors
+from rsa2c.runs.folder import Run, find_runs
+from rsa2c.runs.names import make_run_id
 
 TENSORS = {
     "b": np.arange(6.0).reshape(2, 3),
@@ -68,7 +70,7 @@ def test_equal_content_gives_equal_bytes_in_every_process(tmp_path, model):
     script = (
         "import sys, numpy as np; sys.path.insert(0, 'tests')\n"
         "from test_store import TENSORS, METADATA\n"
-        "from rsa2c.runs.folder import write_tensors\n"
+        "from rsa2c.files import write_tensors\n"
         "backwards = lambda d: dict(reversed(d.items()))\n"
         "write_tensors(sys.argv[1], backwards(TENSORS), backwards(METADATA))"
     )
@@ -95,7 +97,7 @@ def _saved(text: str | None) -> bytes:
     [
         (b"", "truncated"),
         (b"\x80\x04K\x01.", "truncated"),
-        (b"\xff" * 64, "truncated, damaged or no safetensors"),
+        (b"\xff" * 64, "truncated, damaged or not a safetensors"),
         ((2**40).to_bytes(8, "little") + b"{}", "truncated, damaged"),
         (_saved(None), "no rsa2c metadata"),
         (_saved("{"), "not JSON"),
@@ -145,6 +147,33 @@ def test_missing_file_names_its_neighbour(model):
         read_tensors(model.with_name("modle.safetensors"))
 
 
+def test_metadata_is_read_from_the_header_alone(model, monkeypatch):
+    expected = read_tensors(model, "model")[1]
+    monkeypatch.setattr(safetensors.numpy, "load", lambda *_: pytest.fail("tensors were read"))
+    assert read_metadata(model, "model") == expected
+    content = model.read_bytes()
+    cases = ((content[:-1], "truncated"), (content[:20], "truncated"), (_saved(None), "no rsa2c metadata"))
+    for damaged, says in cases:
+        model.write_bytes(damaged)
+        with pytest.raises(FileFormatError, match=says):
+            read_metadata(model)
+    with pytest.raises(NotFoundError, match=r"Did you mean .*model\.safetensors"):
+        read_metadata(model.with_name("modle.safetensors"))
+    with pytest.raises(StorageError, match="is a folder"):
+        read_metadata(model.parent)
+
+
+def test_lines_are_appended_after_whole_ones(tmp_path):
+    path = tmp_path / "log.csv"
+    files.append_lines(path, "a\nb\n")
+    with open(path, "a") as file:
+        file.write("to")
+    files.append_lines(path, "c\n")
+    assert path.read_text() == "a\nb\nc\n"
+    with pytest.raises(StorageError, match="could not be written"):
+        files.append_lines(tmp_path, "a\n")
+
+
 def test_folder_in_place_of_a_file(tmp_path):
     with pytest.raises(StorageError, match="is a folder, a file is needed"):
         read_tensors(tmp_path)
@@ -160,7 +189,7 @@ def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(model, monkeyp
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    target = (files, "open") if call == "open" else (files.os, call)
+    target = (disk, "open") if call == "open" else (os, call)
     monkeypatch.setattr(*target, fail, raising=False)
     with pytest.raises(StorageError, match=r"model\.safetensors could not be written: No space left"):
         write_tensors(model, {"x": np.zeros(3)}, METADATA)
@@ -177,7 +206,7 @@ def test_a_failing_write_call_keeps_the_old_file(model, monkeypatch):
             super().write(content[: len(content) // 2])
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "open", lambda path, mode: FullDisk(path, "w"), raising=False)
+    monkeypatch.setattr(disk, "open", lambda path, mode: FullDisk(path, "w"), raising=False)
     with pytest.raises(StorageError, match="No space left"):
         write_tensors(model, {"x": np.zeros(3)}, METADATA)
     assert model.read_bytes() == before
@@ -268,7 +297,7 @@ def test_open_names_near_runs(run, monkeypatch):
     assert Run.open("a__b__s0").path.name == "a__b__s0"
     with pytest.raises(NotFoundError, match=r"Did you mean runs.a__b__s0\?"):
         Run.open("runs/a__b__s1")
-    with pytest.raises(NotFoundError, match="no run folder"):
+    with pytest.raises(NotFoundError, match="not a run folder"):
         Run.open("runs")
     assert [found.path.name for found in find_runs("runs")] == ["a__b__s0"]
 

@@ -16,8 +16,11 @@ import yaml
 from rsa2c.cli import main
 from rsa2c.config import ALGORITHMS, make_config
 from rsa2c.errors import ConfigError, NotFoundError
-from rsa2c.runs.folder import Run, StorageError
-from rsa2c.runs.sweep import Grid, Progress, check_same, is_done, run_job, run_sweep, summary
+from rsa2c.files import StorageError
+from rsa2c.runs.data import RunData
+from rsa2c.runs.folder import Run
+from rsa2c.runs.summary import Return, Summary
+from rsa2c.runs.sweep import Grid, Progress, check_same, is_done, run_job, run_sweep
 from rsa2c.runs.training import train_run
 
 SMALL = {
@@ -128,7 +131,7 @@ def test_files_that_are_no_sweeps(tmp_path):
     with pytest.raises(ConfigError, match="is not YAML"):
         Grid.read(path)
     path.write_text("environments: [Pendulum-v1]\nseeds: 2\nenvironments: [Ant-v5]")
-    with pytest.raises(ConfigError, match="'environments' is there twice"):
+    with pytest.raises(ConfigError, match="'environments' is given twice"):
         Grid.read(path)
     path.write_text("- 1")
     with pytest.raises(ConfigError, match="must be a mapping"):
@@ -148,7 +151,7 @@ def test_what_a_baseline_can_be_told_may_vary(tmp_path):
     assert is_done(jobs[0], tmp_path)
     other = dataclasses.replace(jobs[0], fields={**jobs[0].fields, "evaluation_episodes": 3})
     with pytest.raises(ConfigError, match="with evaluation_episodes=1, the sweep asks for 3"):
-        check_same(other, Run(tmp_path / jobs[0].run_id))
+        check_same(other, RunData.of(Run(tmp_path / jobs[0].run_id)))
 
 
 def test_a_level_of_noise_is_added_to_those_that_are_there(swept, tmp_path):
@@ -162,7 +165,7 @@ def test_a_level_of_noise_is_added_to_those_that_are_there(swept, tmp_path):
     np.testing.assert_array_equal(after["returns"][[0, 2]], before["returns"])
     assert is_done(first, tmp_path) and is_done(second, tmp_path)
     fresh = run_job(second, tmp_path / "fresh")
-    assert fresh["mean_0.1"] == after["returns"][1].mean(), "as if nothing had been there"
+    assert fresh.returns[0.1].mean == after["returns"][1].mean(), "as if nothing had been there"
 
 
 def test_a_group_of_runs_is_summed_up_at_one_noise_level(swept):
@@ -170,8 +173,12 @@ def test_a_group_of_runs_is_summed_up_at_one_noise_level(swept):
 
     _, jobs, _ = swept
     pair = [dataclasses.replace(job, final_noise=(0.1,)) for job in jobs if job.algorithm == "rsa2c-kme"]
-    rows = {0: {"mean_0": -150.0, "mean_0.1": -560.0}, 1: {"mean_0.1": -562.0}}
-    assert "-561.0" in table(Progress(pair, Path("runs"), rows=rows))
+    _, _, progress = swept
+    at = [{0.0: Return(-150.0, 1.0), 0.1: Return(-560.0, 1.0)}, {0.1: Return(-562.0, 1.0)}]
+    rows = {index: dataclasses.replace(progress.rows[0], returns=returns) for index, returns in enumerate(at)}
+    assert table(Progress(pair, Path("runs"), rows=rows)).split()[-4:] == ["2", "-561.0", "1.0", "-561.0"]
+    alone = table(Progress(pair[:1], Path("runs"), rows={0: rows[0]}))
+    assert alone.split()[-4:] == ["1", "-560.0", "-", "-560.0"], "one run has no spread"
 
 
 def test_a_dry_run_says_which_environment_is_unknown(tmp_path, capsys):
@@ -232,15 +239,15 @@ def test_other_settings_in_a_folder_are_refused_by_name(swept):
     out, jobs, _ = swept
     changed = Grid.of({**SMALL, "value_ridge": 0.5}).jobs()[0]
     with pytest.raises(ConfigError, match=r"with value_ridge=1e-06, the sweep asks for 0.5. Use another --out"):
-        check_same(changed, Run(out / changed.run_id))
-    check_same(jobs[0], Run(out / jobs[0].run_id))
+        check_same(changed, RunData.of(Run(out / changed.run_id)))
+    check_same(jobs[0], RunData.of(Run(out / jobs[0].run_id)))
 
 
 def test_a_run_trained_further_is_judged_again_and_a_longer_one_is_refused(tmp_path):
     short, long = (Grid.of({**SMALL, "total_timesteps": steps}).jobs()[0] for steps in (600, 1200))
     before = run_job(short, tmp_path)
     after = run_job(long, tmp_path)
-    assert (before["steps"], after["steps"]) == (800, 1400) and before["mean_0"] != after["mean_0"]
+    assert (before.steps, after.steps) == (800, 1400) and before.returns[0.0] != after.returns[0.0]
     with pytest.raises(ConfigError, match=r"was told to train 1,200 steps, the sweep asks for 600"):
         run_job(short, tmp_path)
 
@@ -275,11 +282,11 @@ def test_workers_end_with_a_master_that_is_killed(tmp_path):
 
 def test_rows_hold_what_the_last_evaluation_measured(swept):
     out, jobs, progress = swept
-    run = Run(out / jobs[0].run_id)
-    row, returns = summary(run), run.read_returns()
+    data = RunData.of(Run(out / jobs[0].run_id))
+    row, returns = Summary.of(data), data.returns["returns"][0]
     assert row == progress.rows[0]
-    assert row["mean_0"] == pytest.approx(returns["returns"][0].mean())
-    assert row["steps"] == 1400 and row["algorithm"] == "rsa2c-kme"
+    assert row.returns == {0.0: Return(returns.mean(), returns.std(), 2)}
+    assert row.steps == 1400 and row.algorithm == "rsa2c-kme"
 
 
 def test_the_command_line_lists_and_sums_up(swept, tmp_path, capsys):

@@ -31,7 +31,7 @@ def list_(arguments: list[str]) -> None:
     parse(_NoOptions, arguments, list_)
     from rsa2c.runs.folder import find_runs
 
-    print("environments with presets (any other Gymnasium id trains with settings found by itself)")
+    print("environments with presets (any other Gymnasium id trains with automatic settings)")
     for env_id in _preset_environments():
         print(f"  {env_id:<20} {', '.join(preset_names(env_id))}")
     print("\nalgorithms\n  " + "\n  ".join([*ALGORITHMS, *BASELINES]))
@@ -47,7 +47,7 @@ def list_(arguments: list[str]) -> None:
 
 @dataclass
 class _NoOptions:
-    """Nothing to choose."""
+    """No options."""
 
 
 def _preset_environments() -> list[str]:
@@ -55,17 +55,19 @@ def _preset_environments() -> list[str]:
 
 
 def _status(run: Run) -> str:
-    """Steps and last evaluation of a run, in words; what cannot be read is said, and stops nothing."""
+    """Steps and last evaluation of a run in words; a run that cannot be read says why."""
+    from rsa2c.runs.data import RunData
+
     try:
-        document, rows = run.read_config(), run.read_metrics()
-        total, config = document["total_timesteps"], document["config"]
-        if document["algorithm"] in BASELINES:
-            steps = int(rows[-1]["timesteps"]) if rows else 0
+        data = RunData.of(run)
+        if data.is_baseline:
+            steps = int(float(data.metrics[-1]["timesteps"])) if data.metrics else 0
         else:
-            steps = len(rows) * int(config["n_envs"]) * int(config["horizon"])
+            steps = len(data.metrics) * data.epoch_steps
+        total = data.total_timesteps
         words = f"{steps:,} steps" if steps >= total else f"{steps:,} of {total:,} steps"
-        if run.evaluations_path.exists():
-            words += f", mean return {run.read_evaluations()['results'][-1].mean():.1f}"
+        if data.evaluations is not None:
+            words += f", mean return {data.evaluations['results'][-1].mean():.1f}"
         return words
     except RSA2CError as error:
         return f"unreadable: {error}"

@@ -12,14 +12,14 @@ from rsa2c.cli.command import command, parse
 
 @dataclass
 class ReportOptions:
-    """Of what, and where to."""
+    """Which run, and where to write."""
 
     run: tyro.conf.Positional[str]
     """Run folder, its name under ./runs, or a folder of runs (a sweep), which are then compared."""
     out: str | None = None
     """HTML file to write; unset: report.html in the folder."""
     episodes: int | None = None
-    """Episodes of the final score; unset: 100, fewer where they are long."""
+    """Episodes of the final score; unset: 100, or fewer if episodes are long."""
 
 
 @command

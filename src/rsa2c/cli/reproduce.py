@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -16,8 +18,9 @@ from rsa2c.errors import RSA2CError, require
 
 if TYPE_CHECKING:
     from rsa2c.reproduce import Preset
+    from rsa2c.reproduce.records import Record
     from rsa2c.runs.executors import Executor
-    from rsa2c.runs.sweep import Progress
+    from rsa2c.runs.sweep import Job, Progress
 
 
 @dataclass
@@ -27,13 +30,13 @@ class ReproduceOptions:
     target: Annotated[tyro.conf.Positional[str], choice("pendulum", "walker", "ant", "lqr")]
     """Environment of the study."""
     seeds: int | None = None
-    """Seeds of each variant; unset: as many as the study has, 10 in most of its parts."""
+    """Seeds of each variant; unset: the study's own number, 10 in most of its parts."""
     preset: Annotated[str, choice("default", "paper", "both")] = "both"
     """Our settings, the paper's, or both side by side."""
     grids: tuple[str, ...] = ()
     """Only these parts of the study (see --dry-run); unset: all, which takes hours."""
     quick: Flag = False
-    """Two seeds, few steps: does everything run? The figures mean nothing."""
+    """Two seeds, few steps: a check that everything runs. The numbers mean nothing."""
     runs: str | None = None
     """Folder of the run folders; unset: runs/<target>."""
     out: str | None = None
@@ -45,7 +48,7 @@ class ReproduceOptions:
     address: str | None = None
     """Ray cluster; unset starts one on this machine."""
     only_tables: Flag = False
-    """Run nothing; tables and figures of the runs that are there and of the records kept in --out."""
+    """Run nothing; make tables and figures from the runs in --runs and the records kept in --out."""
     dry_run: Flag = False
     """List the parts of the study, how many runs are done and how many steps are left."""
 
@@ -54,39 +57,22 @@ class ReproduceOptions:
 def reproduce(arguments: list[str]) -> None:
     """The paper's tables and figures beside ours: runs what is missing, writes everything.
 
-    Started again, it continues; runs that are there are reused.
+    Started again, it continues and reuses finished runs.
     """
     options = parse(ReproduceOptions, arguments, reproduce)
     from rsa2c import reproduce as study
-    from rsa2c.runs.evaluation import terminations_interrupt
-    from rsa2c.runs.sweep import is_done, run_sweep
 
     found = study.grids(options.target, options.seeds, cast("Preset", options.preset), options.quick, options.grids)
     name = options.target + ("-quick" if options.quick else "")
     runs = Path(options.runs) if options.runs else Path("runs") / name
     if options.dry_run:
-        for grid, jobs in found.items():
-            left = [job for job in jobs if not is_done(job, runs)]
-            steps = sum(job.total_timesteps for job in left)
-            print(f"{grid:<24} {len(jobs) - len(left)} of {len(jobs)} runs done, {steps:,} steps left")
+        _show_parts(found, runs)
         return
     require("matplotlib.figure", "explain", "Drawing the study's figures")
     out = Path(options.out) if options.out else Path("results") / name
-    progress = None
-    if not options.only_tables:
-        grid_of = {job.run_id: grid for grid, jobs in found.items() for job in jobs}
-        kept = {item.run for item in study.known(out)}
-        with terminations_interrupt(), display() as show:
-
-            def keep(progress: Progress, ended: int | None) -> None:
-                show(progress, ended)
-                if ended in progress.rows and (job := progress.jobs[ended]).run_id not in kept:
-                    with suppress(RSA2CError):  # what cannot be kept now is said at the end
-                        study.keep(options.target, study.collect({grid_of[job.run_id]: [job]}, runs)[0], out)
-
-            executor = cast("Executor", options.executor)
-            progress = run_sweep(study.jobs_of(found), runs, executor, options.workers, options.address, keep)
-    records, problems = study.collect(found, runs)
+    progress = None if options.only_tables else _run(options, found, runs, out)
+    known = {row.run: row for row in progress.rows.values()} if progress else {}
+    records, problems = study.collect(found, runs, cast("dict[str, Record]", known))
     for run_id, problem in problems.items():
         print(f"left out: {run_id}: {problem}", file=sys.stderr)
     new = {item.run for item in records}
@@ -102,3 +88,31 @@ def reproduce(arguments: list[str]) -> None:
     print(f"{page} and {len(others)} other files", file=sys.stderr)
     if progress is not None:
         failures(progress)
+
+
+def _show_parts(found: Mapping[str, list[Job]], runs: Path) -> None:
+    from rsa2c.runs.sweep import is_done
+
+    for grid, jobs in found.items():
+        left = [job for job in jobs if not is_done(job, runs)]
+        steps = sum(job.total_timesteps for job in left)
+        print(f"{grid:<24} {len(jobs) - len(left)} of {len(jobs)} runs done, {steps:,} steps left")
+
+
+def _run(options: ReproduceOptions, found: Mapping[str, list[Job]], runs: Path, out: Path) -> Progress:
+    """Run what is missing; a run is recorded where it was made, and its record kept as soon as it ends."""
+    from rsa2c import reproduce as study
+    from rsa2c.runs.evaluation import terminations_interrupt
+    from rsa2c.runs.sweep import run_sweep
+
+    tell = partial(study.recorded, grid_of={job.run_id: grid for grid, jobs in found.items() for job in jobs})
+    with terminations_interrupt(), display() as show:
+
+        def keep(progress: Progress, ended: int | None) -> None:
+            show(progress, ended)
+            if ended in progress.rows:
+                with suppress(RSA2CError):  # what cannot be kept now is an error at the end
+                    study.keep(options.target, [cast("Record", progress.rows[ended])], out)
+
+        executor = cast("Executor", options.executor)
+        return run_sweep(study.jobs_of(found), runs, executor, options.workers, options.address, keep, tell)

@@ -17,12 +17,12 @@ from rsa2c.errors import EnvError, RSA2CError
 
 if TYPE_CHECKING:
     from rsa2c.runs.executors import Executor
-    from rsa2c.runs.sweep import Job, Progress
+    from rsa2c.runs.sweep import Job, Progress, Summary
 
 
 @dataclass
 class SweepOptions:
-    """Which runs, where, and who computes them."""
+    """Which runs, where, and what computes them."""
 
     file: tyro.conf.Positional[str]
     """YAML file with environments, algorithms, presets, noise, distractors, seeds, total_timesteps, final_episodes,
@@ -43,8 +43,8 @@ class SweepOptions:
 def sweep(arguments: list[str]) -> None:
     """Train and evaluate a grid of runs; started again, it continues.
 
-    A finished run is never repeated and one that was stopped goes on from its checkpoint. One that fails is listed
-    at the end and stops no other.
+    A finished run is never repeated and a stopped one continues from its checkpoint. A run that fails is listed at the
+    end and does not stop the others.
     """
     options = parse(SweepOptions, arguments, sweep)
     from rsa2c.envs.single import known_spec
@@ -69,12 +69,12 @@ def sweep(arguments: list[str]) -> None:
 
 
 def finish(progress: Progress) -> None:
-    """Print what a sweep came to; runs that failed are an error that lists them."""
+    """Print the results of a sweep; runs that failed are an error that lists them."""
     from rsa2c.runs.sweep import REMARK
 
     if progress.rows:
         print(table(progress))
-    print(f"\nfiles   {progress.out}   (one folder a run)")
+    print(f"\nfiles   {progress.out}   (one folder per run)")
     if any(job.algorithm == "uniform-shap" for job in progress.jobs):
         print(REMARK)
     failures(progress)
@@ -86,7 +86,7 @@ def failures(progress: Progress) -> None:
 
     if progress.errors:
         failed = "\n".join(f"  {progress.jobs[i].run_id}\n    {error}" for i, error in sorted(progress.errors.items()))
-        others = ", the others are whole" if progress.rows else ""
+        others = ", the others are complete" if progress.rows else ""
         raise SweepError(
             f"{len(progress.errors)} of {len(progress.jobs)} runs failed{others}:\n{failed}\n"
             "The same command tries them again."
@@ -94,10 +94,10 @@ def failures(progress: Progress) -> None:
 
 
 def table(progress: Progress) -> str:
-    """Mean, standard deviation over seeds and interquartile mean of each group of runs, at the least noise."""
+    """Mean, standard deviation over seeds and interquartile mean of each group of runs, at the lowest noise level."""
     import numpy as np
 
-    from rsa2c.runs.folder import without_seed
+    from rsa2c.runs.names import without_seed
     from rsa2c.statistics import iqm
 
     groups: dict[str, list[float]] = {}
@@ -108,16 +108,14 @@ def table(progress: Progress) -> str:
     lines = [f"{'runs':<{width}}  seeds      mean       std       IQM"]
     for name, values in groups.items():
         array = np.array(values)
-        lines.append(
-            f"{name:<{width}}  {len(array):5d}  {array.mean():8.1f}  {array.std():8.1f}"
-            f"  {float(iqm(array)):8.1f}"
-        )
+        spread = f"{array.std():8.1f}" if len(array) > 1 else f"{'-':>8}"
+        lines.append(f"{name:<{width}}  {len(array):5d}  {array.mean():8.1f}  {spread}  {float(iqm(array)):8.1f}")
     return "\n".join(lines)
 
 
 @contextmanager
 def display() -> Iterator[Callable[[Progress, int | None], None]]:
-    """Show a sweep as it goes: a table redrawn in place on a terminal, elsewhere a line for each run that ended."""
+    """Show a sweep as it runs: a table redrawn in place on a terminal, elsewhere a line for each run that ended."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -145,7 +143,7 @@ def _line(progress: Progress, ended: int | None) -> None:
         what = f"FAILED: {progress.errors[ended]}"
     else:
         row = progress.rows[ended]
-        what = f"{_mean(job, row):.1f} after {row['steps']:,} steps in {row['seconds']:.1f} s"
+        what = f"{_mean(job, row):.1f} after {row.steps:,} steps in {row.seconds:.1f} s"
     print(f"[{done}/{len(progress.jobs)}] {job.run_id}  {what}", file=sys.stderr, flush=True)
 
 
@@ -166,15 +164,13 @@ def _panel(progress: Progress) -> Any:
     for index, began in progress.running.items():
         run_id = progress.jobs[index].run_id
         words = clock(time.monotonic() - began)
-        with suppress(RSA2CError, OSError, LookupError, TypeError, ValueError):  # what cannot be read now is not shown
+        with suppress(RSA2CError, OSError, LookupError, TypeError, ValueError):  # not shown now
             last = Run(progress.out / run_id).read_metrics()[-1]
             words += f"   {int(float(last['timesteps'])):,} steps, return {float(last['ep_rew_mean']):.1f}"
         grid.add_row(run_id, words)
     return Panel(grid, title=f"sweep in {progress.out}", expand=False)
 
 
-def _mean(job: Job, row: dict[str, Any]) -> float:
-    """The mean return at the least noise that the job asks for."""
-    from rsa2c.runs.folder import word
-
-    return float(row[f"mean_{word(min(job.final_noise))}"])
+def _mean(job: Job, row: Summary) -> float:
+    """The mean return at the lowest noise level that the job asks for."""
+    return row.returns[min(job.final_noise)].mean

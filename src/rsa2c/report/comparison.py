@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from rsa2c import statistics
 from rsa2c.errors import NotFoundError, RSA2CError
 from rsa2c.files import near
-from rsa2c.runs.folder import Run, without_seed
+from rsa2c.runs.data import RunData
+from rsa2c.runs.folder import Run
+from rsa2c.runs.names import without_seed
 
 INTERVAL_REPETITIONS = 500
 
@@ -49,7 +51,7 @@ def comparison_document(folder: Path, runs: Sequence[Run]) -> dict[str, Any]:
     rows, missing = [], []
     for run in runs:
         try:
-            rows.append(_row(run, folder))
+            rows.append(_row(RunData.of(run), folder))
         except (RSA2CError, KeyError, IndexError, TypeError, ValueError) as error:
             missing.append(f"{run.path.relative_to(folder)} is left out: {error}")
     groups: dict[str, list[_Row]] = {}
@@ -84,27 +86,28 @@ def comparison_document(folder: Path, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _row(run: Run, folder: Path) -> _Row:
-    document, metrics = run.read_config(), run.read_metrics()
-    evaluations = run.read_evaluations()
-    if run.returns_path.exists():
-        final = run.read_returns()
+def _row(data: RunData, folder: Path) -> _Row:
+    path, evaluations = data.run.path, data.evaluations
+    if evaluations is None:
+        raise NotFoundError("it was not evaluated yet.")
+    results = evaluations["results"]
+    if (final := data.returns) is not None:
         scores = dict(zip(final["noise_variance"].tolist(), final["returns"].mean(axis=1).tolist(), strict=True))
         episodes = int(final["returns"].shape[1])
     else:
-        noise = float(document["config"].get("noise_variance", 0.0))
-        scores, episodes = {noise: float(evaluations["results"][-1].mean())}, int(evaluations["results"].shape[1])
+        noise = float(data.settings.get("noise_variance", 0.0))
+        scores, episodes = {noise: float(results[-1].mean())}, int(results.shape[1])
     return _Row(
-        run=run.path.name,
-        path=run.path.relative_to(folder).as_posix(),
-        group=without_seed(run.path.name),
-        environment=document["environment"],
-        algorithm=document["algorithm"],
-        seed=int(document["config"].get("seed", 0)),
-        steps=int(float(metrics[-1]["timesteps"])),
-        total=document["total_timesteps"],
-        seconds=float(metrics[-1].get("seconds") or "nan"),
-        curve=(evaluations["timesteps"].astype(np.float64), evaluations["results"].mean(axis=1)),
+        run=path.name,
+        path=path.relative_to(folder).as_posix(),
+        group=without_seed(path.name),
+        environment=data.environment,
+        algorithm=data.algorithm,
+        seed=int(data.settings.get("seed", 0)),
+        steps=int(float(data.metrics[-1]["timesteps"])),
+        total=data.total_timesteps,
+        seconds=float(data.metrics[-1].get("seconds") or "nan"),
+        curve=(evaluations["timesteps"].astype(np.float64), results.mean(axis=1)),
         scores=scores,
         episodes=episodes,
     )
@@ -133,7 +136,8 @@ def _summary(group: list[_Row], noises: list[float]) -> dict[str, Any]:
     cells = []
     for variance in noises:
         scores = np.array([row.scores[variance] for row in group if variance in row.scores])
-        cells.append({"mean": scores.mean(), "std": scores.std(), "runs": len(scores)} if len(scores) else None)
+        std = scores.std() if len(scores) > 1 else None
+        cells.append({"mean": scores.mean(), "std": std, "runs": len(scores)} if len(scores) else None)
     return {
         "name": _label(group),
         "environment": group[0].environment,

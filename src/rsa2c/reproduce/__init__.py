@@ -1,6 +1,7 @@
 """The paper's tables and figures, made again: run or reuse the sweep, then write what the paper shows beside ours.
 
-`studies.yaml` says what is run, `records` keeps of it what tables need, `tables`, `figures` and `claims` make the rest.
+`studies.yaml` says what is run, `records` has what tables need of a run and `archive` its files; `tables`, `figures`
+and `claims` make the rest.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import yaml
 
 from rsa2c.errors import ConfigError, NotFoundError, RSA2CError, described, did_you_mean
 from rsa2c.files import PathLike, holding, write_atomically
-from rsa2c.reproduce import claims, figures, sizes, tables
-from rsa2c.reproduce.records import Record, read_records, record, write_records
-from rsa2c.reproduce.tables import Selection, Table
+from rsa2c.reproduce import claims, figures, lqr_tables, sizes, tables
+from rsa2c.reproduce.archive import append_records, read_records
+from rsa2c.reproduce.cells import Table
+from rsa2c.reproduce.records import Record, record
+from rsa2c.reproduce.selection import PRESETS, Selection, thresholds
+from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
-from rsa2c.runs.sweep import Grid, Job, is_whole
+from rsa2c.runs.grid import Grid, Job
+from rsa2c.runs.sweep import is_whole
 
 Preset = Literal["default", "paper", "both"]
 QUICK = {"seeds": 2, "steps": 20_000, "baseline steps": 2_000, "episodes": 5}
-"""A look at whether everything runs: its figures mean nothing."""
+"""A check that everything runs: its numbers mean nothing."""
 SEEDS = 10
 """Seeds of grids that do not name their own."""
 
@@ -37,8 +42,8 @@ def studies() -> dict[str, dict[str, dict[str, Any]]]:
 
 def grids(target: str, seeds: int | None = None, preset: Preset = "both", quick: bool = False,
           only: Sequence[str] = ()) -> dict[str, list[Job]]:  # fmt: skip
-    """The jobs of a target by the name of their grid; `only` keeps the grids named. `seeds` goes before what the study
-    says."""
+    """The jobs of a target by the name of their grid, of the grids in `only` if any are named. `seeds` overrides the
+    study's own number."""
     if target not in studies():
         near = did_you_mean(target, studies())
         raise ConfigError(f"target {target!r} is unknown; known are {', '.join(studies())}.{near}")
@@ -70,28 +75,38 @@ def grids(target: str, seeds: int | None = None, preset: Preset = "both", quick:
 
 
 def jobs_of(found: Mapping[str, list[Job]]) -> list[Job]:
-    """The runs of a study, those that several grids share once."""
+    """The runs of a study, each once even if several grids share it."""
     return list({job.run_id: job for group in found.values() for job in group}.values())
 
 
-def collect(found: Mapping[str, list[Job]], runs: PathLike) -> tuple[list[Record], dict[str, str]]:
+def recorded(job: Job, data: RunData, grid_of: Mapping[str, str]) -> Record:
+    """The record of a run that a sweep has just finished; `grid_of` has the grid of each run id."""
+    return record(grid_of[job.run_id], job, data)
+
+
+def collect(
+    found: Mapping[str, list[Job]], runs: PathLike, known: Mapping[str, Record] | None = None
+) -> tuple[list[Record], dict[str, str]]:
     """Records of the runs that are there as their jobs ask for them, and what is wrong with those that cannot be read
-    or were made otherwise."""
+    or were made otherwise. Runs in `known` are not read again."""
     records, problems = [], {}
     for name, jobs in found.items():
         for job in jobs:
             folder = Run(Path(runs) / job.run_id)
+            if known and job.run_id in known:
+                records.append(replace(known[job.run_id], grid=name))
+                continue
             try:
-                if folder.returns_path.exists() and is_whole(job, folder):
-                    records.append(record(name, job, folder))
+                if folder.returns_path.exists() and is_whole(job, data := RunData.of(folder)):
+                    records.append(record(name, job, data))
             except (RSA2CError, LookupError, ValueError) as error:
                 problems[job.run_id] = described(error)
     return records, problems
 
 
 def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | None = None) -> list[Path]:
-    """Records, tables and figures of a study under `out`, where others may be; beeswarms and heatmaps are those of the
-    new records, whose folders are under `runs`."""
+    """Write tables and figures of a study to `out`, from the new records and those kept there; beeswarms and heatmaps
+    are made for the new records only, whose run folders are under `runs`."""
     out = Path(out)
     records, written = keep(target, new, out)
     study = Selection(records)
@@ -103,7 +118,7 @@ def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | No
         written.append(path)
     pictures = out / "figures"
     for environment in environments:
-        for preset in tables.PRESETS:
+        for preset in PRESETS:
             written += figures.curves(study, environment, preset, pictures)
             if environment.startswith("rsa2c/LQR"):
                 written += figures.gap_curves(study, environment, preset, pictures)
@@ -112,7 +127,7 @@ def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | No
         if rows := sizes.read_rows(environment, out):
             written += figures.size_curves(rows, pictures)
         if runs is not None:
-            for preset in tables.PRESETS:
+            for preset in PRESETS:
                 written += figures.explanations(Selection(new), environment, Path(runs), preset, pictures)
     page = out / "tables.md"
     write_atomically(page, _page(target, records, made).encode())
@@ -120,25 +135,20 @@ def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | No
 
 
 def known(out: PathLike) -> list[Record]:
-    """The records kept in `out`, if any."""
+    """The records kept in `out`; empty if there are none."""
     return read_records(out) if (Path(out) / "runs.csv").exists() else []
 
 
 def keep(target: str, records: Sequence[Record], out: PathLike) -> tuple[list[Record], list[Path]]:
-    """Add records to those in `out`, in place of known ones of the same run; all of them, as the files have them (so
-    that tables made again from those are the same), and the files written."""
+    """Append records to the files in `out`; all records as those files have them (so that tables made from the files
+    are the same), and the files' paths."""
     if not records and not known(out):
         raise NotFoundError(f"no run of {target} is finished, so there is nothing to write to {out}.")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     with holding(out, "folder", wait=True):
-        written = write_records(out, merged(known(out), records))
+        written = append_records(out, records)
         return read_records(out), written
-
-
-def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
-    """All records, new ones in place of old ones of the same run."""
-    return list({item.run: item for item in (*old, *new)}.values())
 
 
 def measure_sizes(environment: str, out: PathLike) -> None:
@@ -150,13 +160,13 @@ def measure_sizes(environment: str, out: PathLike) -> None:
 
 
 def build(study: Selection, environments: Sequence[str], folder: PathLike | None = None) -> list[Table]:
-    """Every table that the records allow, and that of `measure_sizes` where `folder` has it."""
+    """Every table that the records allow, and the one of `measure_sizes` if `folder` has it."""
     made = [tables.runs(study)]
     for environment in environments:
         if environment.startswith("rsa2c/LQR"):
-            made += [tables.gaps(study, environment), tables.rates(study, environment)]
+            made += [lqr_tables.gap_table(study, environment), lqr_tables.rate_table(study, environment)]
         made += [tables.returns(study, environment), tables.noise(study, environment)]
-        if tables.thresholds(environment):
+        if thresholds(environment):
             made.append(tables.solution(study, environment))
         made.append(tables.guidance(study, environment))
         if folder is not None:
@@ -183,5 +193,5 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table]) -> str:
     return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"
 
 
-__all__ = ["Preset", "build", "collect", "grids", "jobs_of", "keep", "known", "measure_sizes", "merged", "read_records",
-           "studies", "write"]
+__all__ = ["Preset", "build", "collect", "grids", "jobs_of", "keep", "known", "measure_sizes", "read_records",
+           "recorded", "studies", "write"]

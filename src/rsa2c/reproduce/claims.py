@@ -1,55 +1,55 @@
 """The paper's claims, each with our statistic, its interval and a verdict.
 
 A claim says that its subject is higher or lower than what it is compared with (or than zero), similar, or at most
-that. Each comparison has a range in which the claim holds; it holds with its whole interval in there, fails with its
-whole interval outside, else it cannot be said, nor can it with fewer than `FEWEST_SEEDS` seeds on one side. A claim
+that. Each comparison has a range in which the claim holds; it holds if its whole interval is inside, fails if its
+whole interval is outside, and is inconclusive otherwise, or with fewer than `FEWEST_SEEDS` seeds on one side. A claim
 holds when every comparison it makes was made and holds; it does not hold when one fails.
 
-The intervals of a claim hold together (Bonferroni): neither does a single lucky noise level or pair of methods carry
-it nor a single unlucky one refute it. Means have Student's and Welch's intervals, standard deviations normal-theory
-ones, shares of runs exact ones, medians bootstrap ones. When a threshold was passed is known to one interval between
-evaluations, by which effects are widened. Times are those of runs that shared a machine: they are compared as ratios,
-whose intervals are widened by the factor `SHARED`.
+The intervals of a claim hold together (Bonferroni): a single lucky noise level or pair of methods does not prove it,
+nor does a single unlucky one refute it. Means have Student's and Welch's intervals, standard deviations normal-theory
+ones, shares of runs exact ones, medians bootstrap ones. The moment a threshold was passed is known up to the spacing
+of evaluations, by which effects are widened. Times are those of runs that shared a machine: they are compared as
+ratios, whose intervals are widened by the factor `SHARED`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import permutations
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rsa2c import statistics
 from rsa2c.baselines.settings import BASELINES, PRESET
-from rsa2c.config import make_config
 from rsa2c.reproduce import paper
+from rsa2c.reproduce.cells import NOTHING, Table, interval
+from rsa2c.reproduce.effects import MARGIN, SHARED, claimed_range, effect_of
+from rsa2c.reproduce.measures import (
+    BUDGETS,
+    EARLIEST,
+    MEASURES,
+    NOISY,
+    SPREADS,
+    TIMES,
+    Measure,
+    in_order,
+    mean_return,
+    rise,
+    sparsity,
+)
 from rsa2c.reproduce.paper import Claim
 from rsa2c.reproduce.records import Record
-from rsa2c.reproduce.tables import NOTHING, UNSTABLE, Selection, Table, number, thresholds
+from rsa2c.reproduce.selection import UNSTABLE, Selection
 from rsa2c.statistics import Estimate
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be said"
+HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 FEWEST_SEEDS = 5
-"""With fewer, complete separation is no rarity, and whether scores are normal is anybody's guess."""
-MARGIN = 0.1
-"""What still counts as similar and not yet as substantial, as a share of the size of what it is compared with."""
+"""With fewer, complete separation by chance is not rare, and whether scores are normal cannot be checked."""
 NOISE_LEVELS = (0.0, 0.001, 0.005, 0.01)
 """The variances of the paper's main noise tables."""
-SHORTEST = 1e-3
-"""Seconds: what was reached at the first evaluation may have been reached at once."""
-SHARED = 2.0
-"""Runs of identical variants, side by side on one machine, were seen to differ in time by factors of 0.6 to 1.3."""
-SPREADS = ("seed_spread", "noise_spread", "lqr_spread")
-"""Statistics that are standard deviations over seeds."""
-TIMES = ("step_time", "time_to_solution")
-"""Statistics that rest on the clocks of several runs: their effects are relative differences."""
-SHARES = ("importance_order",)
-"""Statistics that are true of a run or not."""
 
-Measure = Callable[[Record], float]
 Runs = dict[str, list[Record]]
 Values = dict[str, list[float]]
 
@@ -92,18 +92,17 @@ class Finding:
     preset: str
     comparisons: list[Comparison]
     missing: list[str]
-    """Methods of the claim that we have no runs of."""
+    """Methods of the claim without runs."""
     verdict: str
     unmeasured: list[str] = field(default_factory=list)
-    """Methods whose runs do not have what the claim is about."""
+    """Methods whose runs lack what the claim is about."""
 
     def __str__(self) -> str:
         shown = []
         for name in dict.fromkeys(item.name for item in self.comparisons):
             worst = min((item for item in self.comparisons if item.name == name), key=lambda item: item.slack)
-            effect = worst.effect
             what = f"{name}, at worst ({worst.case})" if worst.case else name
-            shown.append(f"{what}: {number(effect.value)} [{number(effect.low)}, {number(effect.high)}]")
+            shown.append(f"{what}: {interval(worst.effect)}")
         if self.missing and self.comparisons:
             shown.append(f"not run: {', '.join(self.missing)}")
         if self.unmeasured:
@@ -132,7 +131,7 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
 
 def claims_table(study: Selection, environments: Sequence[str], presets: Sequence[str] = ("paper", "default")) -> Table:
     """Every claim about these environments, with verdicts under the presets that were run."""
-    rows = []
+    rows: list[list[Any]] = []
     ran = {(item.environment, item.preset) for item in study.records}
     for claim in paper.claims():
         for environment in claim.environments:
@@ -140,14 +139,14 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
                 if (environment, preset) in ran:
                     finding = judge(study, claim, environment, preset)
                     said = f"“{claim.quote}” ({claim.where})"
-                    rows.append([said, environment, preset, claim.statistic, str(finding), finding.verdict])
+                    rows.append([said, environment, preset, claim.statistic, finding, finding.verdict])
     columns = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict"]
     meanings = paper.document()["statistics"]
     used = dict.fromkeys(row[3] for row in rows)
     counts = []
     for preset in dict.fromkeys(row[2] for row in rows):
         holds, fails, unsaid = tally(row[-1] for row in rows if row[2] == preset)
-        counts.append(f"{preset}: {holds} hold, {fails} do not, {unsaid} cannot be said")
+        counts.append(f"{preset}: {holds} hold, {fails} do not, {unsaid} are inconclusive")
     notes = [
         "; ".join(counts) + ".",
         "Effects are written so that positive is what the paper says, with intervals over seeds that hold together "
@@ -167,7 +166,7 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
 
 
 def tally(verdicts: Iterable[str]) -> list[int]:
-    """How many hold, do not, and cannot be said."""
+    """How many hold, do not hold, and are inconclusive."""
     found = list(verdicts)
     return [found.count(verdict) for verdict in (HOLDS, FAILS, OPEN)]
 
@@ -191,20 +190,20 @@ def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Ite
         found = {count: runs(distractors=count) for count in counts}
         whole = {count: each for count, each in found.items() if all(each.values())}
         for count, each in whole.items():
-            yield f"{count} distractors" if len(whole) > 1 else "", _mean, each
+            yield f"{count} distractors" if len(whole) > 1 else "", mean_return, each
     elif claim.statistic == "importance_order":
-        yield "", partial(_in_order, claim=claim), runs()
+        yield "", partial(in_order, claim=claim), runs()
     elif claim.statistic == "attribution_rise":
-        yield "", partial(_rise, feature=claim.order[0]), runs()
+        yield "", partial(rise, feature=claim.order[0]), runs()
     elif claim.stage == "late against early":
-        yield "", lambda item: _sparsity(item, "late") - _sparsity(item, "early"), runs()
+        yield "", lambda item: sparsity(item, "late") - sparsity(item, "early"), runs()
     else:
         yield "", MEASURES[claim.statistic], runs()
 
 
 def _values(claim: Claim, measure: Measure, runs: Runs) -> Values:
-    """What is measured of each method's runs, those without it left out, and beyond a bound the bound. Where no run of
-    any method is within it nothing is measured: they may still differ."""
+    """What is measured of each method's runs, without those that lack it, and limited by a bound. If no run of any
+    method is within the bound, nothing is measured: they may still differ."""
     measured = {name: [measure(item) for item in found] for name, found in runs.items()}
     kept = {name: [value for value in values if not np.isnan(value)] for name, values in measured.items()}
     bound = _bound(claim.statistic, runs)
@@ -217,8 +216,8 @@ def _values(claim: Claim, measure: Measure, runs: Runs) -> Values:
 
 
 def _bound(statistic: str, runs: Runs) -> float:
-    """A run that never got there counts as later than all that did, as twice the longest of the runs compared; an
-    unstable policy as the largest gap."""
+    """A run that never arrived counts as later than all that did: as twice the longest of the runs compared. An
+    unstable policy counts as the largest gap."""
     if statistic in BUDGETS:
         return 2.0 * max((BUDGETS[statistic](item) for found in runs.values() for item in found), default=0.0)
     return {"lqr_gap": UNSTABLE, "lqr_spread": float(np.log(UNSTABLE))}.get(statistic, np.inf)
@@ -235,74 +234,18 @@ def _comparisons(
             if not of[one] or (other and not of[other]):
                 continue
             theirs = of[other] if other else None
-            effect = _effect(study, claim.statistic, of[one], theirs, level)
+            effect = effect_of(study, claim.statistic, of[one], theirs, level)
             if soonest is not of:
-                low = _effect(study, claim.statistic, soonest[one], theirs, level).low
-                high = _effect(study, claim.statistic, of[one], soonest[other] if other else None, level).high
+                low = effect_of(study, claim.statistic, soonest[one], theirs, level).low
+                high = effect_of(study, claim.statistic, of[one], soonest[other] if other else None, level).high
                 effect = Estimate(effect.value, low, high)
             if claim.direction == "lower":
-                effect = Estimate(-effect.value, -effect.high, -effect.low)
+                effect = -effect
             name = f"{one} against {other}" if other else one
             seeds = min(len(of[one]), len(of[other])) if other else len(of[one])
-            low, high = _range(claim, runs[one], theirs)
+            low, high = claimed_range(claim, runs[one], theirs)
             found.append(Comparison(one, name, effect, seeds, low, high, case))
     return found
-
-
-def _effect(study: Selection, statistic: str, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
-    """The statistic, or its difference to that of the other method."""
-    if statistic in SPREADS:
-        return statistics.std(ours, level) if theirs is None else statistics.std_difference(ours, theirs, level)
-    if statistic in TIMES:
-        return _relative(study, ours, theirs, level)
-    if statistic == "probability_of_improvement" and theirs is not None:
-        chance = statistics.probability_of_improvement([ours], [theirs], study.rng, level)
-        return Estimate(chance.value - 0.5, chance.low - 0.5, chance.high - 0.5)
-    if statistic in SHARES:
-        return statistics.share(ours, level)
-    if statistic in MEDIANS:
-        return _median(study, ours, theirs, level)
-    return statistics.mean(ours, level) if theirs is None else statistics.mean_difference(ours, theirs, level)
-
-
-def _median(study: Selection, ours: ArrayLike, theirs: ArrayLike | None, level: float) -> Estimate:
-    if theirs is None:
-        return statistics.estimate([ours], np.median, study.rng, level)
-    return statistics.difference([ours], [theirs], np.median, study.rng, level)
-
-
-def _relative(study: Selection, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
-    """Ratio of median times, less one, as far as runs that shared a machine can tell."""
-    found = _median(study, np.log(ours), None if theirs is None else np.log(theirs), level)
-    low, high = np.exp(found.low) / SHARED, np.exp(found.high) * SHARED
-    return Estimate(float(np.exp(found.value) - 1.0), float(low - 1.0), float(high - 1.0))
-
-
-def _range(claim: Claim, runs: list[Record], theirs: list[float] | None) -> tuple[float, float]:
-    """The effects for which a claim holds."""
-    if claim.direction == "order":
-        return 0.5, 1.0
-    if claim.direction in ("higher", "lower") and not claim.substantial:
-        return 0.0, np.inf
-    margin = _margin(claim, runs, theirs)
-    if claim.substantial:
-        return margin, np.inf
-    return -margin if claim.direction == "similar" else -np.inf, margin
-
-
-def _margin(claim: Claim, runs: list[Record], theirs: list[float] | None) -> float:
-    """What still counts as similar or small and is not substantial: a share of the other method's value; of a quantity
-    by itself, what the prose says it reaches, or a share of the return."""
-    if claim.bound is not None:
-        said = paper.figure(claim.bound)
-        return said.value if said.high is None else said.high
-    if claim.statistic in (*TIMES, "epoch_growth"):
-        return MARGIN
-    if theirs is None:
-        return MARGIN * abs(float(np.mean([item.mean for item in runs])))
-    typical = np.std(theirs) if claim.statistic in SPREADS else (
-        np.median(theirs) if claim.statistic in MEDIANS else np.mean(theirs))  # fmt: skip
-    return MARGIN * abs(float(typical))
 
 
 def _verdict(claim: Claim, comparisons: list[Comparison], absent: set[str]) -> str:
@@ -329,115 +272,3 @@ def _most(verdicts: list[str], count: int) -> str:
     if 2 * verdicts.count(HOLDS) > count:
         return HOLDS
     return FAILS if 2 * verdicts.count(FAILS) >= count else OPEN
-
-
-def _mean(item: Record) -> float:
-    return item.mean
-
-
-def _noisy(item: Record, level: float) -> float:
-    return item.returns[level][0] if level in item.returns else float("nan")
-
-
-def _drop(item: Record, level: float) -> float:
-    return item.mean - _noisy(item, level)
-
-
-def _to_threshold(item: Record, column: str, before: bool = False) -> float:
-    levels = thresholds(item.environment)
-    return item.curve.until(levels[0], column, before) if levels else float("nan")
-
-
-def _growth(item: Record) -> float:
-    """Time of a step in the last quarter of training over that in the quarter before, less one: of one run, on one
-    clock."""
-    steps, seconds = item.curve.steps, item.curve.seconds
-    if len(steps) < 5:
-        return float("nan")
-    half, late, end = np.interp(np.array([0.5, 0.75, 1.0]) * steps[-1], steps, seconds)
-    return float((end - late) / (late - half) - 1.0) if half < late < end else float("nan")
-
-
-def _left(item: Record) -> float:
-    capacity = make_config(item.environment, item.preset, item.algorithm).capacity
-    return 1.0 - item.states / capacity if isinstance(capacity, int) else float("nan")
-
-
-def _early(item: Record) -> float:
-    steps, means = item.curve.returns
-    return float(np.mean(means[: max(1, len(steps) // 5)]))
-
-
-def _roughness(item: Record) -> float:
-    steps, means = item.curve.returns
-    grid = np.linspace(steps[0], steps[-1], 20)
-    return float(statistics.roughness(statistics.aligned([(steps, means)], grid))[0])
-
-
-def _sparsity(item: Record, stage: str = "late") -> float:
-    shares = item.importances.get(stage)
-    return 1.0 - float(statistics.evenness(list(shares.values()))) if shares else float("nan")
-
-
-def _change(item: Record) -> float:
-    early, late = item.importances.get("early"), item.importances.get("late")
-    if not early or not late:
-        return float("nan")
-    return float(np.abs(np.array(list(early.values())) - np.array(list(late.values()))).sum())
-
-
-def _rise(item: Record, feature: str) -> float:
-    shares = [item.importances.get(stage, {}).get(feature, np.nan) for stage in ("early", "late")]
-    return float(shares[1] - shares[0])
-
-
-def _in_order(item: Record, claim: Claim) -> float:
-    shares = item.importances.get(claim.stage or "late", {})
-    if not set(claim.order) <= set(shares) or np.isnan(list(shares.values())).any():
-        return float("nan")
-    features, values = list(shares), list(shares.values())
-    orders = permutations(claim.order) if claim.jointly else [claim.order]
-    return float(any(statistics.follows_order(values, [features.index(name) for name in order])[0] for order in orders))
-
-
-def _steps_to_gap(item: Record, before: bool = False) -> float:
-    """Steps until the gap to the optimal cost is under 100%: the policy is stable."""
-    known = not np.isnan(item.curve.gap).all()
-    return statistics.steps_to_threshold((item.curve.steps, -item.curve.gap), -1.0, before) if known else float("nan")
-
-
-MEASURES: dict[str, Measure] = {
-    "return_difference": _mean,
-    "probability_of_improvement": _mean,
-    "seed_spread": _mean,
-    "steps_to_threshold": partial(_to_threshold, column="steps"),
-    "time_to_solution": partial(_to_threshold, column="seconds"),
-    "early_return": _early,
-    "curve_roughness": _roughness,
-    "attribution_sparsity": _sparsity,
-    "attribution_change": _change,
-    "step_time": lambda item: item.seconds / item.steps,
-    "epoch_growth": _growth,
-    "step_flops": lambda item: 1e9 * item.gflop * item.epochs / item.steps,
-    "memory_left": _left,
-    "lqr_gap": lambda item: item.gap,
-    "lqr_spread": lambda item: float(np.log(item.gap)),
-    "lqr_steps": _steps_to_gap,
-}
-"""What is measured of a run."""
-NOISY: dict[str, Callable[..., float]] = {"noise_return": _noisy, "noise_spread": _noisy, "noise_drop": _drop}
-"""What is measured of a run at a noise level."""
-EARLIEST: dict[str, Measure] = {
-    "steps_to_threshold": partial(_to_threshold, column="steps", before=True),
-    "time_to_solution": lambda item: float(np.maximum(_to_threshold(item, "seconds", before=True), SHORTEST)),
-    "lqr_steps": partial(_steps_to_gap, before=True),
-}
-"""Lower bounds of what is seen only at evaluations."""
-BUDGETS: dict[str, Measure] = {
-    "steps_to_threshold": lambda item: item.steps,
-    "time_to_solution": lambda item: item.seconds,
-    "lqr_steps": lambda item: item.steps,
-}
-"""What a run had of the quantity that it may never have been enough of."""
-MEDIANS = ("steps_to_threshold", "epoch_growth", "lqr_gap", "lqr_steps")
-"""Statistics whose runs are summarised by their median, others by their mean."""

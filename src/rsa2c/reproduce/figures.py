@@ -1,4 +1,4 @@
-"""Figures of a study: what is drawn is computed here, how it is drawn is `plots`' business."""
+"""Figures of a study: what is drawn is chosen here, how it is drawn is up to `rsa2c.plots`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rsa2c import plots, statistics
 from rsa2c.baselines.settings import PRESET
 from rsa2c.reproduce import paper
+from rsa2c.reproduce.rates import bounded, random_iterate
 from rsa2c.reproduce.records import Record
-from rsa2c.reproduce.tables import Selection
-from rsa2c.runs import training
+from rsa2c.reproduce.selection import Selection
+from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 
 EXPLAINED = 200
 """States of the beeswarms."""
-LARGEST_GAP = 1e3
-"""Of LQR, as a multiple of the optimal cost."""
 
 
 def curves(study: Selection, environment: str, preset: str, folder: Path) -> list[Path]:
@@ -71,26 +69,6 @@ def gap_curves(study: Selection, environment: str, preset: str, folder: Path) ->
     return plots.save(figure, folder / f"gap_{preset}")
 
 
-def bounded(gap: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gaps, that of an unstable policy no longer astronomical."""
-    return np.minimum(gap, LARGEST_GAP)
-
-
-def random_iterate(record: Record, stable: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Epochs T and the expected gap of Theorem 2's random iterate, drawn from t < T with weights alpha_t; with
-    `stable`, from those since the first iterate with a gap under 100%.
-
-    The gap between two evaluations is taken to be that of the later one.
-    """
-    exponent = paper.document()["theory"]["actor"]
-    epochs = record.curve.epochs
-    edges = np.concatenate([[0.0], epochs])
-    mass = np.diff((edges + 1.0) ** (1.0 - exponent))  # the integral of (t+1)^-exponent, up to a factor
-    gap = bounded(record.curve.gap)
-    first = int(np.argmax(np.append(gap < 1.0, True))) if stable else 0
-    return epochs[first:], np.cumsum((mass * gap)[first:]) / np.cumsum(mass[first:])
-
-
 def rate_curves(study: Selection, environment: str, folder: Path) -> list[Path]:
     """LQR under the theory's step sizes: the random iterate's expected gap beside the theorem's rate, drawn from all
     iterates and from those since the first stable one."""
@@ -122,29 +100,17 @@ def _rate_curves(study: Selection, environment: str, stable: bool, stem: Path) -
     return plots.save(figure, stem)
 
 
-def size_curves(rows: Sequence[Sequence[str]], folder: Path) -> list[Path]:
+def size_curves(rows: Sequence[Sequence[Any]], folder: Path) -> list[Path]:
     """Milliseconds and memory of an epoch against the states of the dictionaries, from the rows of `sizes`."""
     written = []
     for column, label, name in ((2, "ms an epoch", "cost_time"), (4, "peak memory of arrays (MB)", "cost_memory")):
         shown = {}
         for variant in dict.fromkeys(row[0] for row in rows):
-            points = [[float(row[k].replace(",", "")) for k in (1, column)] for row in rows if row[0] == variant]
-            states, values = np.array(points).T
+            states, values = np.array([[float(row[k]) for k in (1, column)] for row in rows if row[0] == variant]).T
             shown[variant] = (states, values)
         figure = plots.learning_curve(shown, ylabel=label, xlabel="states in each dictionary")
         written += plots.save(figure, folder / name)
     return written
-
-
-def fitted_rate(epochs: NDArray[np.float64], gap: NDArray[np.float64]) -> float:
-    """Exponent p of gap ~ T^-p, by least squares on logarithms over the last nine tenths of the epochs.
-
-    Without the theorem's log^2 T: its bound rises until T = e^8, and a fit with it finds a rate in a constant gap.
-    """
-    late = (epochs >= epochs.max(initial=0.0) / 10) & (gap > 0) & np.isfinite(gap)
-    if late.sum() < 3:
-        return float("nan")
-    return float(-np.polyfit(np.log(epochs[late]), np.log(gap[late]), 1)[0])
 
 
 def explanations(study: Selection, environment: str, runs: Path, preset: str, folder: Path) -> list[Path]:
@@ -154,13 +120,11 @@ def explanations(study: Selection, environment: str, runs: Path, preset: str, fo
         found = study.of(environment=environment, preset=preset, algorithm=f"rsa2c-{method}")
         if not found:
             continue
-        agent = training.load_agent(Run(runs / min(found, key=lambda item: item.seed).run))
-        states = agent.background[:EXPLAINED]
-        written += plots.save(
-            plots.beeswarm(agent.explain(states, of="value", method=method)), folder / f"beeswarm_{method}_{preset}"
-        )
-        if agent.attribution_log:
-            epochs, phi, _ = zip(*agent.attribution_log, strict=True)
-            figure = plots.heatmap(epochs, phi, agent.feature_names)
+        data = RunData.of(Run(runs / min(found, key=lambda item: item.seed).run))
+        agent = data.kernel_agent
+        explained = agent.explain(agent.background[:EXPLAINED], of="value", method=method)
+        written += plots.save(plots.beeswarm(explained), folder / f"beeswarm_{method}_{preset}")
+        if (log := data.attributions) is not None:
+            figure = plots.heatmap(log["epoch"], log["phi"], agent.feature_names)
             written += plots.save(figure, folder / f"heatmap_{method}_{preset}")
     return written

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from rsa2c.agent import RSA2C
 from rsa2c.cost.profile import Profile, profile
+from rsa2c.errors import FileFormatError
 from rsa2c.files import PathLike
-from rsa2c.reproduce.tables import Table, number, slug
+from rsa2c.reproduce.cells import Table
+from rsa2c.reproduce.selection import slug
 
 SIZES = {
     "Pendulum-v1": (32, 64, 128, 256, 384),
@@ -19,7 +23,7 @@ SIZES = {
 }
 ALGORITHMS = ("rsa2c-kme", "rsa2c-cme")
 SMALLEST_THRESHOLD = 1e-7
-"""Admits states until a dictionary is full, whatever the preset's own threshold would say."""
+"""Admits states until a dictionary is full, whatever the preset's own threshold is."""
 
 
 def measure(environment: str, algorithm: str, size: int, epochs: int = 4) -> Profile:
@@ -28,32 +32,40 @@ def measure(environment: str, algorithm: str, size: int, epochs: int = 4) -> Pro
         environment, algorithm, capacity=size, initial_centres=size, admission_threshold=SMALLEST_THRESHOLD,
         admission_threshold_final=None, admission_limit=size, attribution_every=1,
     )  # fmt: skip
-    while agent.dictionary_size < size and agent.epoch < 5:
-        agent.learn(agent.sizes.epoch_steps)
-    return profile(agent, epochs)
+    with closing(agent):
+        while agent.dictionary_size < size and agent.epoch < 5:
+            agent.learn(agent.sizes.epoch_steps)
+        return profile(agent, epochs)
 
 
-def measured(environment: str, sizes: Sequence[int] | None = None) -> list[list[str]]:
+def measured(environment: str, sizes: Sequence[int] | None = None) -> list[list[Any]]:
     """Rows of the table: measured milliseconds and memory, counted operations, for each size and both games."""
-    rows = []
+    rows: list[list[Any]] = []
     for algorithm in ALGORITHMS:
         for size in sizes or SIZES[environment]:
             found = measure(environment, algorithm, size)
             peak = max(found.phases, key=lambda phase: phase.peak_mb)
-            rows.append([
-                algorithm, str(max(found.actor_states, found.value_states)), number(found.milliseconds),
-                number(1e3 * found.gflop), number(peak.peak_mb), peak.phase,
-            ])  # fmt: skip
+            states = max(found.actor_states, found.value_states)
+            rows.append([algorithm, states, found.milliseconds, 1e3 * found.gflop, peak.peak_mb, peak.phase])
     return rows
 
 
-def read_rows(environment: str, folder: PathLike) -> list[list[str]]:
-    """The rows that were measured before into `folder`; none where there are none."""
+def read_rows(environment: str, folder: PathLike) -> list[list[Any]]:
+    """The rows that were measured before into `folder`; empty if there are none."""
     path = Path(folder) / f"{sizes_table(environment, []).name}.csv"
-    return list(csv.reader(path.read_text("utf-8").splitlines()))[1:] if path.exists() else []
+    if not path.exists():
+        return []
+    try:
+        texts = list(csv.reader(path.read_text("utf-8").splitlines()))[1:]
+        return [
+            [variant, int(states), *(float(text.replace(",", "")) for text in (ms, mflop, memory)), phase]
+            for variant, states, ms, mflop, memory, phase in texts
+        ]
+    except ValueError as error:
+        raise FileFormatError(f"{path} is damaged ({error}). Delete it to measure again.") from error
 
 
-def sizes_table(environment: str, rows: list[list[str]]) -> Table:
+def sizes_table(environment: str, rows: list[list[Any]]) -> Table:
     """The table of such rows."""
     notes = [
         "`default`, both dictionaries filled as far as visited states are independent, attribution in every epoch. The "

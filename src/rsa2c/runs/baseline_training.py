@@ -3,8 +3,8 @@
 `model.safetensors` has the policy's parameters and the normaliser's statistics, and is all that rsa2c reads: a policy
 built from `config.yaml` takes them, and nothing is unpickled. `model.zip` is for `SAC.load` and `PPO.load`, which
 unpickle parts of it: load only files of people you trust (a PPO trained on normalised observations needs them
-normalised there, too; the statistics are in `model.safetensors`). Both are written when training ends. SB3 cannot go
-on exactly where it was stopped, so a run without a model begins again.
+normalised there, too; the statistics are in `model.safetensors`). Both are written when training ends. SB3 cannot
+continue exactly where it was stopped, so a run without a model begins again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import io
 import math
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -33,10 +34,13 @@ from rsa2c.baselines.policy import (
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, require
 from rsa2c.evaluate import EvaluationResult
-from rsa2c.files import PathLike, read_tensors, remove, write_atomically, write_tensors
+from rsa2c.files import Metadata, PathLike, Tensors, read_tensors, remove, write_atomically, write_tensors
 from rsa2c.progress import PLAIN_INTERVAL, clock
+from rsa2c.runs.data import RunData
 from rsa2c.runs.evaluation import TrainingInterrupted, evaluate_agent, signals_ignored, terminations_interrupt
-from rsa2c.runs.folder import Run, make_run_id, provenance
+from rsa2c.runs.folder import Run
+from rsa2c.runs.names import make_run_id
+from rsa2c.runs.provenance import provenance
 from rsa2c.runs.track import Tracker, evaluation_scalars, tracker_in
 
 ROW_STEPS = 1_000
@@ -64,85 +68,103 @@ def train(
     total = total_timesteps if total_timesteps is not None else settings(algorithm, env_id).total_timesteps
     run_id = make_run_id(env_id, algorithm, PRESET, config) + suffix
     Run.refuse_existing(out, run_id)
-    baseline = build_baseline(algorithm, env_id, config)
-    extra = {"environment": env_id, "algorithm": algorithm, "preset": PRESET, "total_timesteps": total}
-    run = Run.create(out, run_id, config, extra, PACKAGES)
-    with run.locked():
+    with _built(algorithm, env_id, config) as baseline:
+        extra = {"environment": env_id, "algorithm": algorithm, "preset": PRESET, "total_timesteps": total}
+        run = Run.create(out, run_id, config, extra, PACKAGES)
+        with run.locked():
+            _train(run, baseline, total, display, track)
+    return run
+
+
+def resume(data: RunData, total: int, *, display: bool, track: bool) -> Run:
+    """Begin an unfinished run again (its folder is locked by the caller); a finished one is refused."""
+    run = data.run
+    if run.model_path.exists():
+        raise ConfigError(
+            f"run {run.path} is finished, and {data.algorithm} cannot be trained further: SB3 does not keep "
+            "what an exact continuation needs. Train a new run with: rsa2c train ... --total-timesteps N --out FOLDER"
+        )
+    with _built(data.algorithm, data.environment, data.config) as baseline:
+        for path in (run.metrics_path, run.evaluations_path, run.returns_path):
+            remove(path)
+        run.write_config({**data.document, **provenance(*PACKAGES), "total_timesteps": total})
         _train(run, baseline, total, display, track)
     return run
 
 
-def resume(run: Run, total: int, *, display: bool, track: bool) -> Run:
-    """Begin an unfinished run again (its folder is locked by the caller); a finished one is refused."""
-    document = run.read_config()
-    if run.model_path.exists():
-        raise ConfigError(
-            f"run {run.path} is finished, and {document['algorithm']} cannot be trained further: SB3 does not keep "
-            "what going on exactly needs. Train anew with: rsa2c train ... --total-timesteps N --out OTHER_FOLDER"
-        )
-    baseline = build_baseline(document["algorithm"], document["environment"], _stored_config(run, document))
-    for path in (run.metrics_path, run.evaluations_path, run.returns_path):
-        remove(path)
-    run.write_config({**document, **provenance(*PACKAGES), "total_timesteps": total})
-    _train(run, baseline, total, display, track)
-    return run
+@contextmanager
+def _built(algorithm: str, env_id: str, config: Any) -> Iterator[Baseline]:
+    """An untrained baseline whose environments are closed in the end."""
+    baseline = build_baseline(algorithm, env_id, config)
+    try:
+        yield baseline
+    finally:
+        baseline.model.get_env().close()
 
 
-def load(run: Run) -> Baseline:
+def load(data: RunData) -> Baseline:
     """The trained baseline of a run."""
-    document = run.read_config()
-    name, env_id, config = document["algorithm"], document["environment"], _stored_config(run, document)
+    run, name, config = data.run, data.algorithm, data.config
+    assert isinstance(config, BaselineConfig)
     if not run.model_path.exists():
         raise NotFoundError(
             f"run {run.path} has no model yet: {name} writes it when training ends. "
             f"Begin the training again with: rsa2c resume {run.path}"
         )
     tensors, metadata = read_tensors(run.model_path, kind="baseline")
-    sb3 = require("stable_baselines3", "baselines", f"The baseline {name}")
-    torch = require("torch", "baselines", f"The baseline {name}")
-    vec_env = require("stable_baselines3.common.vec_env", "baselines")
-    env = vec_env.DummyVecEnv([lambda: baseline_env(env_id, config)])
-    prefix = "policy."
-    state = {key.removeprefix(prefix): torch.from_numpy(x) for key, x in tensors.items() if key.startswith(prefix)}
+    vec_env = require("stable_baselines3.common.vec_env", "baselines", f"The baseline {name}")
+    env = vec_env.DummyVecEnv([lambda: baseline_env(data.environment, config)])
     try:
-        architecture = config.arguments.get("policy_kwargs", {})
-        _check_architecture(architecture, {tuple(x.shape) for x in state.values()})
-        arguments = {"use_sde": config.arguments.get("use_sde", False), **architecture}
-        model = getattr(sb3, name.upper())("MlpPolicy", env, device="cpu", _init_setup_model=False)
-        model.policy = model.policy_class(env.observation_space, env.action_space, lambda _: 0.0, **arguments)
-        model.policy.load_state_dict(state)
+        model = _policy(name, config, env, tensors)
         model.num_timesteps = int(metadata["num_timesteps"])
-        normaliser = None
-        if config.normalise:
-            normaliser = vec_env.VecNormalize(env, training=False, **metadata["normaliser"])
-            for rms, which in ((normaliser.obs_rms, "observation"), (normaliser.ret_rms, "return")):
-                for moment in _MOMENTS:
-                    value = tensors[f"{which}.{moment}"]
-                    if value.shape != np.shape(getattr(rms, moment)):
-                        raise ValueError(f"{which}.{moment} has shape {value.shape}")
-                    setattr(rms, moment, value)
+        normaliser = _normaliser(env, tensors, metadata) if config.normalise else None
     except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
         raise FileFormatError(
             f"{run.model_path} and {run.config_path} do not fit together ({type(error).__name__}: {error}). "
             "Restore them from a copy, or train again."
         ) from error
-    return Baseline(name, env_id, config, model, normaliser)
+    finally:
+        env.close()  # it gave its spaces; `evaluate` makes its own
+    return Baseline(name, data.environment, config, model, normaliser)
+
+
+def _policy(name: str, config: BaselineConfig, env: Any, tensors: Tensors) -> Any:
+    """An SB3 model with the policy of a file and nothing to learn with."""
+    sb3 = require("stable_baselines3", "baselines", f"The baseline {name}")
+    torch = require("torch", "baselines", f"The baseline {name}")
+    prefix = "policy."
+    state = {key.removeprefix(prefix): torch.from_numpy(x) for key, x in tensors.items() if key.startswith(prefix)}
+    architecture = config.arguments.get("policy_kwargs", {})
+    _check_architecture(architecture, {tuple(x.shape) for x in state.values()})
+    arguments = {"use_sde": config.arguments.get("use_sde", False), **architecture}
+    model = getattr(sb3, name.upper())("MlpPolicy", env, device="cpu", _init_setup_model=False)
+    model.policy = model.policy_class(env.observation_space, env.action_space, lambda _: 0.0, **arguments)
+    model.policy.load_state_dict(state)
+    return model
+
+
+def _normaliser(env: Any, tensors: Tensors, metadata: Metadata) -> Any:
+    """SB3's VecNormalize with the statistics of a file."""
+    vec_env = require("stable_baselines3.common.vec_env", "baselines")
+    normaliser = vec_env.VecNormalize(env, training=False, **metadata["normaliser"])
+    for rms, which in ((normaliser.obs_rms, "observation"), (normaliser.ret_rms, "return")):
+        for moment in _MOMENTS:
+            value = tensors[f"{which}.{moment}"]
+            if value.shape != np.shape(getattr(rms, moment)):
+                raise ValueError(f"{which}.{moment} has shape {value.shape}")
+            setattr(rms, moment, value)
+    return normaliser
 
 
 def _check_architecture(architecture: dict[str, Any], shapes: set[tuple[int, ...]]) -> None:
-    """Refuse layers that a file has no parameters for, before SB3 takes the memory for them."""
+    """Refuse layers that a file has no parameters for, before SB3 allocates them."""
     if unknown := set(architecture) - {"net_arch", "log_std_init"}:
-        raise ValueError(f"policy_kwargs has {', '.join(map(str, unknown))}, which no run of ours has")
+        raise ValueError(f"policy_kwargs has {', '.join(map(str, unknown))}, which no run of rsa2c has")
     layers = architecture.get("net_arch", [])
     for widths in layers.values() if isinstance(layers, dict) else [layers]:
         first = {shape[0] for shape in shapes if len(shape) == 2}
         if not first.issuperset(widths) or not shapes.issuperset((b, a) for a, b in pairwise(widths)):
             raise ValueError(f"layers of {widths} units are not those of its parameters")
-
-
-def saved_steps(run: Run) -> int:
-    """Training steps of the model in a run's folder."""
-    return int(read_tensors(run.model_path, kind="baseline")[1]["num_timesteps"])
 
 
 def save(baseline: Baseline, run: Run) -> None:
@@ -158,13 +180,6 @@ def save(baseline: Baseline, run: Run) -> None:
         for rms, which in ((normaliser.obs_rms, "observation"), (normaliser.ret_rms, "return")):
             tensors |= {f"{which}.{moment}": np.asarray(getattr(rms, moment), np.float64) for moment in _MOMENTS}
     write_tensors(run.model_path, tensors, metadata)
-
-
-def _stored_config(run: Run, document: dict[str, Any]) -> BaselineConfig:
-    try:
-        return BaselineConfig(**document["config"])
-    except (TypeError, ConfigError) as error:
-        raise FileFormatError(f"{run.config_path} is no baseline's: {error} Restore it from a copy.") from error
 
 
 def _train(run: Run, baseline: Baseline, total: int, display: bool, track: bool) -> None:
@@ -188,9 +203,9 @@ def _train(run: Run, baseline: Baseline, total: int, display: bool, track: bool)
                 baseline.model.learn(total, callback=Between())
             keeper.between_rollouts(last=True)
         except KeyboardInterrupt:
-            raise TrainingInterrupted(run, "SB3 cannot go on exactly, so the run will begin again") from None
+            raise TrainingInterrupted(run, "SB3 cannot continue exactly, so the run will begin again") from None
         except Exception as error:
-            error.add_note(f"SB3 cannot go on exactly. Begin the run again with: rsa2c resume {run.path}")
+            error.add_note(f"SB3 cannot continue exactly. Begin the run again with: rsa2c resume {run.path}")
             raise
         with signals_ignored():
             run.sync_metrics()
@@ -198,7 +213,7 @@ def _train(run: Run, baseline: Baseline, total: int, display: bool, track: bool)
 
 
 class _Keeper:
-    """Writes the folder between rollouts, when the model has learnt from all it saw; the clock stands meanwhile."""
+    """Writes the folder between rollouts, when the model has learnt from all it saw; the clock stops meanwhile."""
 
     def __init__(self, run: Run, baseline: Baseline, total: int, display: bool, tracker: Tracker | None) -> None:
         self.run, self.baseline, self.total, self.display, self.tracker = run, baseline, total, display, tracker
@@ -208,7 +223,7 @@ class _Keeper:
         self.resumed = time.perf_counter()
 
     def between_rollouts(self, last: bool = False) -> None:
-        """Write a row and evaluate, where that is due."""
+        """Write a row and evaluate, if due."""
         steps, every = self.baseline.num_timesteps, self.baseline.config.steps_between_evaluations
         if not (last or steps >= min(self.row_due, self.evaluation_due)):
             return

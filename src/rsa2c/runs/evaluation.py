@@ -12,8 +12,8 @@ from rsa2c.agent import RSA2C
 from rsa2c.baselines.policy import Baseline
 from rsa2c.envs.known import find
 from rsa2c.evaluate import EvaluationResult, evaluate
-from rsa2c.signals import handlers
 from rsa2c.runs.folder import Run
+from rsa2c.signals import handlers
 
 EVALUATION_SEED = 10_000
 """First seed of the evaluations' episodes: far from the seeds of runs and of `rsa2c evaluate`."""

@@ -1,9 +1,8 @@
-"""Training in a run folder: metrics, evaluations, checkpoints, signals, and going on exactly after a stop.
+"""Training in a run folder: metrics, evaluations, checkpoints, signals, and exact continuation after a stop.
 
 An epoch is the unit of everything. Whatever stops a run (Ctrl-C, SIGTERM, an environment that fails, a power
-cut), its unfinished epoch is discarded and the folder holds an epoch boundary, from which `resume_run`
-reaches, byte for byte, the model of a run that was never stopped. Baselines are trained by `baseline_runs`, behind
-the same functions.
+cut), its unfinished epoch is discarded and the folder keeps the last epoch boundary, from which `resume_run`
+reaches, byte for byte, the model of a run that was never stopped. `baseline_training` does the same for SAC and PPO.
 """
 
 from __future__ import annotations
@@ -11,21 +10,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import numpy as np
 
-from rsa2c.runs import baseline_training as baseline_runs
-from rsa2c.algorithm.epoch import PHASES
-from rsa2c.algorithm.snapshot import Snapshot
 from rsa2c.agent import RSA2C
+from rsa2c.algorithm import snapshot
+from rsa2c.algorithm.learner import PHASES
 from rsa2c.baselines.policy import BASELINES, Baseline
 from rsa2c.config import algorithm_name, default_timesteps, make_config
 from rsa2c.envs.watchdog import native_limit
-from rsa2c.errors import ConfigError, NotFoundError
+from rsa2c.errors import ConfigError
 from rsa2c.files import PathLike, StorageError
 from rsa2c.progress import progress
+from rsa2c.runs import baseline_training
+from rsa2c.runs.data import RunData
 from rsa2c.runs.evaluation import (
     EVALUATION_SEED,
     TrainingInterrupted,
@@ -36,7 +36,8 @@ from rsa2c.runs.evaluation import (
     signals_ignored,
     terminations_interrupt,
 )
-from rsa2c.runs.folder import Run, make_run_id
+from rsa2c.runs.folder import Run
+from rsa2c.runs.names import make_run_id
 from rsa2c.runs.track import Tracker, epoch_scalars, evaluation_scalars, tracker_in
 
 __all__ = [
@@ -52,7 +53,7 @@ __all__ = [
 ]
 
 FINAL_EPISODES = 100
-"""Episodes of a run's last evaluation, from seed 0 on, as `rsa2c evaluate` plays them."""
+"""Episodes of a run's final evaluation, from seed 0 on, as `rsa2c evaluate` plays them."""
 
 CHECKPOINT_INTERVAL = 5.0
 """Seconds of training between checkpoints (taken at the next epoch boundary)."""
@@ -70,11 +71,13 @@ def train_run(
     suffix: str = "",
     **fields: Any,
 ) -> Run:
-    """Train a new agent in a new folder under `out`; `fields` are fields of `Config` (for sac and ppo, those of
-    `BaselineFields`), `suffix` is what the run id needs beyond its usual parts."""
+    """Train a new agent in a new folder under `out`.
+
+    `fields` are fields of `Config` (for sac and ppo, those of `BaselineFields`); `suffix` is appended to the run id.
+    """
     _check_total(total_timesteps)
     if algorithm in BASELINES:
-        return baseline_runs.train(
+        return baseline_training.train(
             env_id, algorithm, preset, total_timesteps, out, suffix, display=display, track=track, **fields
         )
     config = make_config(env_id, preset, algorithm, **fields)
@@ -82,103 +85,98 @@ def train_run(
     name = algorithm or algorithm_name(config)
     run_id = make_run_id(env_id, name, preset, config) + suffix
     Run.refuse_existing(out, run_id)
-    agent = RSA2C(env_id, algorithm, preset=preset, **fields)
-    extra = {"environment": env_id, "algorithm": name, "preset": preset, "total_timesteps": total}
-    run = Run.create(out, run_id, agent.config, extra)
-    with run.locked():
-        _train(run, agent, total, display, track)
+    with closing(RSA2C(env_id, algorithm, preset=preset, **fields)) as agent:
+        extra = {"environment": env_id, "algorithm": name, "preset": preset, "total_timesteps": total}
+        run = Run.create(out, run_id, agent.config, extra)
+        with run.locked():
+            _train(run, agent, total, display, track)
     return run
 
 
 def resume_run(
     path: PathLike, total_timesteps: int | None = None, *, display: bool = False, track: bool = True
 ) -> Run:
-    """Go on from a run's last checkpoint to `total_timesteps`, counted from the run's beginning.
+    """Continue from a run's last checkpoint to `total_timesteps`, counted from the run's beginning.
 
-    Unset, it is what the run was first told. A run stopped before its first checkpoint begins again, and so does a
-    baseline that was stopped at all.
+    Unset, it is the number the run was first told. A run stopped before its first checkpoint begins again, and so does
+    every baseline that was stopped.
     """
     run = Run.open(path)
     with run.locked():
-        document = run.read_config()
-        total = total_timesteps if total_timesteps is not None else document["total_timesteps"]
+        data = RunData.of(run)
+        total = total_timesteps if total_timesteps is not None else data.total_timesteps
         _check_total(total)
-        if document["algorithm"] in BASELINES:
-            return baseline_runs.resume(run, total, display=display, track=track)
-        agent = load_agent(run, fresh=True)
-        if remaining(agent, total) <= 0:
-            raise ConfigError(
-                f"run {run.path} has {trained_steps(agent):,} training steps, {total:,} were asked for. "
-                f"Ask for more with: rsa2c resume {run.path} --total-timesteps N"
-            )
-        run.rewind(agent.epoch, agent.num_timesteps)
-        if total != document["total_timesteps"]:
-            run.write_config({**document, "total_timesteps": total})
-        _train(run, agent, total, display, track)
+        if data.is_baseline:
+            return baseline_training.resume(data, total, display=display, track=track)
+        with closing(_resumable(data)) as agent:
+            if remaining(agent, total) <= 0:
+                raise ConfigError(
+                    f"run {run.path} has {trained_steps(agent):,} training steps, {total:,} were asked for. "
+                    f"Ask for more with: rsa2c resume {run.path} --total-timesteps N"
+                )
+            run.rewind(agent.epoch, agent.num_timesteps)
+            if total != data.total_timesteps:
+                run.write_config({**data.document, "total_timesteps": total})
+            _train(run, agent, total, display, track)
     return run
 
 
-def is_finished(run: Run, total_timesteps: int | None = None) -> bool:
+def is_finished(run: Run | RunData, total_timesteps: int | None = None) -> bool:
     """Whether a run has the training steps it was told to make (or `total_timesteps`)."""
-    document = run.read_config()
-    total = total_timesteps if total_timesteps is not None else document["total_timesteps"]
-    if document["algorithm"] in BASELINES:
-        return run.model_path.exists() and baseline_runs.saved_steps(run) >= total
-    return run.state_path.exists() and remaining(load_agent(run), total) <= 0
+    data = RunData.of(run)
+    total = total_timesteps if total_timesteps is not None else data.total_timesteps
+    return data.checkpoint is not None and data.steps >= total
 
 
-def judge(run: Run, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)) -> None:
-    """The run's last evaluation, `returns.npz`: a row for each noise variance. Those that are there, of as many
-    episodes, stay."""
-    if is_judged(run, episodes, noise_variances):
-        return
+def judge(
+    run: Run | RunData, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)
+) -> RunData:
+    """Evaluate a trained run, `returns.npz`: a row for each noise variance. Rows that it has already, with as many
+    episodes, are kept. What is known of the run afterwards."""
+    data = RunData.of(run)
+    if is_judged(data, episodes, noise_variances):
+        return data
     rows: dict[float, tuple[np.ndarray, np.ndarray]] = {}
-    if run.returns_path.exists():
-        known = run.read_returns()
-        if known["returns"].shape[1] == episodes:
-            rows = {level: (returns, lengths) for level, returns, lengths in zip(*known.values(), strict=True)}
-    policy = load_policy(run)
+    if (known := data.returns) is not None and known["returns"].shape[1] == episodes:
+        rows = {level: (returns, lengths) for level, returns, lengths in zip(*known.values(), strict=True)}
     for variance in set(noise_variances) - set(rows):
-        result = evaluate_policy(policy, episodes, variance)
+        result = evaluate_policy(data.agent, episodes, variance)
         rows[variance] = result.returns, result.lengths
     levels = sorted(rows)
     returns, lengths = (np.stack([rows[level][k] for level in levels]) for k in (0, 1))
-    run.write_returns(np.array(levels, dtype=np.float64), returns, lengths)
+    return data.with_returns(data.run.write_returns(np.array(levels, dtype=np.float64), returns, lengths))
 
 
-def is_judged(run: Run, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)) -> bool:
-    """Whether the last evaluation is there, of that many episodes and with at least those noise variances."""
-    if not run.returns_path.exists():
+def is_judged(
+    run: Run | RunData, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)
+) -> bool:
+    """Whether the final evaluation is there, of that many episodes and with at least those noise variances."""
+    known = RunData.of(run).returns
+    if known is None:
         return False
-    known = run.read_returns()
     return known["returns"].shape[1] == episodes and set(noise_variances) <= set(known["noise_variance"])
 
 
-def load_policy(run: Run) -> RSA2C | Baseline:
+def load_policy(run: Run | RunData) -> RSA2C | Baseline:
     """The policy of a run of any algorithm: a kernel agent at its last checkpoint, or a trained baseline."""
-    return baseline_runs.load(run) if run.read_config()["algorithm"] in BASELINES else load_agent(run)
+    return RunData.of(run).agent
 
 
-def load_agent(run: Run, fresh: bool = False) -> RSA2C:
-    """The kernel agent of a run at its last checkpoint, or its model where that is missing; with `fresh`, a new one
-    where there is no checkpoint."""
-    document = run.read_config()
-    if document["algorithm"] in BASELINES:
-        raise ConfigError(
-            f"run {run.path} holds {document['algorithm']}, a neural network; this needs a kernel agent, such as "
-            "--algorithm rsa2c-kme trains."
-        )
-    if run.state_path.exists():
-        return RSA2C.of(Snapshot.load(run.state_path, kind="state"))
-    if fresh:
-        return RSA2C(document["environment"], preset=document["preset"], **document["config"])
-    if run.model_path.exists():
-        return RSA2C.load(run.model_path)
-    raise NotFoundError(f"run {run.path} has no checkpoint yet. Train it with: rsa2c resume {run.path}")
+def load_agent(run: Run | RunData) -> RSA2C:
+    """The kernel agent of a run at its last checkpoint, or its model if there is no checkpoint."""
+    return RunData.of(run).kernel_agent
+
+
+def _resumable(data: RunData) -> RSA2C:
+    """The agent at its last checkpoint; a new one before the first."""
+    if data.checkpoint is not None:
+        return data.kernel_agent
+    _ = data.config  # refuses by name a setting that does not exist
+    return RSA2C(data.environment, preset=data.document["preset"], **data.settings)
 
 
 def trained_steps(agent: RSA2C) -> int:
-    """Steps of finished epochs, the warm-up not counted."""
+    """Steps of finished epochs, without the warm-up."""
     return agent.epoch * agent.sizes.epoch_steps
 
 

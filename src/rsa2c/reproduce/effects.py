@@ -1,0 +1,77 @@
+"""Effects of a claim: the statistic of its subject, or its difference to another method's, and the range it claims."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rsa2c import statistics
+from rsa2c.reproduce import paper
+from rsa2c.reproduce.measures import MEDIANS, SHARES, SPREADS, TIMES
+from rsa2c.reproduce.paper import Claim
+from rsa2c.reproduce.records import Record
+from rsa2c.reproduce.selection import Selection
+from rsa2c.statistics import Estimate
+
+MARGIN = 0.1
+"""Share of what is compared with that still counts as similar and not yet as substantial."""
+SHARED = 2.0
+"""Runs of identical variants, side by side on one machine, were seen to differ in time by factors of 0.6 to 1.3."""
+
+
+def effect_of(
+    study: Selection, statistic: str, ours: list[float], theirs: list[float] | None, level: float
+) -> Estimate:
+    """The statistic, or its difference to that of the other method."""
+    if statistic in SPREADS:
+        return statistics.std(ours, level) if theirs is None else statistics.std_difference(ours, theirs, level)
+    if statistic in TIMES:
+        return _relative(study, ours, theirs, level)
+    if statistic == "probability_of_improvement" and theirs is not None:
+        chance = statistics.probability_of_improvement([ours], [theirs], study.rng, level)
+        return Estimate(chance.value - 0.5, chance.low - 0.5, chance.high - 0.5)
+    if statistic in SHARES:
+        return statistics.share(ours, level)
+    if statistic in MEDIANS:
+        return _median(study, ours, theirs, level)
+    return statistics.mean(ours, level) if theirs is None else statistics.mean_difference(ours, theirs, level)
+
+
+def _median(study: Selection, ours: ArrayLike, theirs: ArrayLike | None, level: float) -> Estimate:
+    if theirs is None:
+        return statistics.estimate([ours], np.median, study.rng, level)
+    return statistics.difference([ours], [theirs], np.median, study.rng, level)
+
+
+def _relative(study: Selection, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
+    """Ratio of median times, less one, as far as runs that shared a machine can tell."""
+    found = _median(study, np.log(ours), None if theirs is None else np.log(theirs), level)
+    low, high = np.exp(found.low) / SHARED, np.exp(found.high) * SHARED
+    return Estimate(float(np.exp(found.value) - 1.0), float(low - 1.0), float(high - 1.0))
+
+
+def claimed_range(claim: Claim, runs: list[Record], theirs: list[float] | None) -> tuple[float, float]:
+    """The effects for which a claim holds."""
+    if claim.direction == "order":
+        return 0.5, 1.0
+    if claim.direction in ("higher", "lower") and not claim.substantial:
+        return 0.0, np.inf
+    margin = _margin(claim, runs, theirs)
+    if claim.substantial:
+        return margin, np.inf
+    return -margin if claim.direction == "similar" else -np.inf, margin
+
+
+def _margin(claim: Claim, runs: list[Record], theirs: list[float] | None) -> float:
+    """What still counts as similar or small and is not substantial: a share of the other method's value; of a quantity
+    by itself, what the prose says it reaches, or a share of the return."""
+    if claim.bound is not None:
+        said = paper.figure(claim.bound)
+        return said.value if said.high is None else said.high
+    if claim.statistic in (*TIMES, "epoch_growth"):
+        return MARGIN
+    if theirs is None:
+        return MARGIN * abs(float(np.mean([item.mean for item in runs])))
+    typical = np.std(theirs) if claim.statistic in SPREADS else (
+        np.median(theirs) if claim.statistic in MEDIANS else np.mean(theirs))  # fmt: skip
+    return MARGIN * abs(float(typical))

@@ -1,0 +1,137 @@
+"""What is measured of one run, and by which statistic the runs of a method are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import permutations
+
+import numpy as np
+
+from rsa2c import statistics
+from rsa2c.config import make_config
+from rsa2c.reproduce.paper import Claim
+from rsa2c.reproduce.records import Record
+from rsa2c.reproduce.selection import thresholds
+
+Measure = Callable[[Record], float]
+SHORTEST = 1e-3
+"""Seconds: what was reached at the first evaluation may have been reached at once."""
+SPREADS = ("seed_spread", "noise_spread", "lqr_spread")
+"""Statistics that are standard deviations over seeds."""
+TIMES = ("step_time", "time_to_solution")
+"""Statistics that rest on the clocks of several runs: their effects are relative differences."""
+SHARES = ("importance_order",)
+"""Statistics that are true of a run or not."""
+MEDIANS = ("steps_to_threshold", "epoch_growth", "lqr_gap", "lqr_steps")
+"""Statistics whose runs are summarised by their median, others by their mean."""
+
+
+def mean_return(item: Record) -> float:
+    return item.mean
+
+
+def _noisy(item: Record, level: float) -> float:
+    return item.mean_at(level)
+
+
+def _drop(item: Record, level: float) -> float:
+    return item.mean - _noisy(item, level)
+
+
+def _to_threshold(item: Record, column: str, before: bool = False) -> float:
+    levels = thresholds(item.environment)
+    return item.curve.until(levels[0], column, before) if levels else float("nan")
+
+
+def _growth(item: Record) -> float:
+    """Time of a step in the last quarter of training over that in the quarter before, less one: both of one run, on one
+    clock."""
+    steps, seconds = item.curve.steps, item.curve.seconds
+    if len(steps) < 5:
+        return float("nan")
+    half, late, end = np.interp(np.array([0.5, 0.75, 1.0]) * steps[-1], steps, seconds)
+    return float((end - late) / (late - half) - 1.0) if half < late < end else float("nan")
+
+
+def _left(item: Record) -> float:
+    capacity = make_config(item.environment, item.preset, item.algorithm).capacity
+    return 1.0 - item.states / capacity if isinstance(capacity, int) else float("nan")
+
+
+def _early(item: Record) -> float:
+    steps, means = item.curve.returns
+    return float(np.mean(means[: max(1, len(steps) // 5)]))
+
+
+def _roughness(item: Record) -> float:
+    steps, means = item.curve.returns
+    grid = np.linspace(steps[0], steps[-1], 20)
+    return float(statistics.roughness(statistics.aligned([(steps, means)], grid))[0])
+
+
+def sparsity(item: Record, stage: str = "late") -> float:
+    shares = item.importances.get(stage)
+    return 1.0 - float(statistics.evenness(list(shares.values()))) if shares else float("nan")
+
+
+def _change(item: Record) -> float:
+    early, late = item.importances.get("early"), item.importances.get("late")
+    if not early or not late:
+        return float("nan")
+    return float(np.abs(np.array(list(early.values())) - np.array(list(late.values()))).sum())
+
+
+def rise(item: Record, feature: str) -> float:
+    shares = [item.importances.get(stage, {}).get(feature, np.nan) for stage in ("early", "late")]
+    return float(shares[1] - shares[0])
+
+
+def in_order(item: Record, claim: Claim) -> float:
+    shares = item.importances.get(claim.stage or "late", {})
+    if not set(claim.order) <= set(shares) or np.isnan(list(shares.values())).any():
+        return float("nan")
+    features, values = list(shares), list(shares.values())
+    orders = permutations(claim.order) if claim.jointly else [claim.order]
+    return float(any(statistics.follows_order(values, [features.index(name) for name in order])[0] for order in orders))
+
+
+def _steps_to_gap(item: Record, before: bool = False) -> float:
+    """Steps until the gap to the optimal cost is under 100%: the policy is stable."""
+    known = not np.isnan(item.curve.gap).all()
+    return statistics.steps_to_threshold((item.curve.steps, -item.curve.gap), -1.0, before) if known else float("nan")
+
+
+MEASURES: dict[str, Measure] = {
+    "return_difference": mean_return,
+    "probability_of_improvement": mean_return,
+    "seed_spread": mean_return,
+    "steps_to_threshold": partial(_to_threshold, column="steps"),
+    "time_to_solution": partial(_to_threshold, column="seconds"),
+    "early_return": _early,
+    "curve_roughness": _roughness,
+    "attribution_sparsity": sparsity,
+    "attribution_change": _change,
+    "step_time": lambda item: item.seconds / item.steps,
+    "epoch_growth": _growth,
+    "step_flops": lambda item: 1e9 * item.gflop * item.epochs / item.steps,
+    "memory_left": _left,
+    "lqr_gap": lambda item: item.gap,
+    "lqr_spread": lambda item: float(np.log(item.gap)),
+    "lqr_steps": _steps_to_gap,
+}
+"""What is measured of a run."""
+NOISY: dict[str, Callable[..., float]] = {"noise_return": _noisy, "noise_spread": _noisy, "noise_drop": _drop}
+"""What is measured of a run at a noise level."""
+EARLIEST: dict[str, Measure] = {
+    "steps_to_threshold": partial(_to_threshold, column="steps", before=True),
+    "time_to_solution": lambda item: float(np.maximum(_to_threshold(item, "seconds", before=True), SHORTEST)),
+    "lqr_steps": partial(_steps_to_gap, before=True),
+}
+"""Lower bounds of what is seen only at evaluations."""
+BUDGETS: dict[str, Measure] = {
+    "steps_to_threshold": lambda item: item.steps,
+    "time_to_solution": lambda item: item.seconds,
+    "lqr_steps": lambda item: item.steps,
+}
+"""How much of such a quantity a run had in all; it may never have been enough."""

@@ -1,0 +1,67 @@
+"""The records of a study, chosen by what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rsa2c.baselines.settings import BASELINES, PRESET
+from rsa2c.reproduce import paper
+from rsa2c.reproduce.records import Record
+
+PRESETS = ("paper", "default")
+BEYOND = {"Ant-v5": (3000.0,)}
+"""Thresholds of ours beside the paper's: its plateau on Ant is below what standing still reaches."""
+ORDER = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap", "uniform-shap", "advanced-ac", "rkhs-ac", "sac", "ppo")
+UNSTABLE = 100.0
+"""Gaps beyond this, a hundred times the optimal cost, count as this: the policy is unstable."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The records of a study, and the generator of its bootstrap intervals."""
+
+    records: Sequence[Record]
+    seed: int = 0
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A new one each time, so that a table does not depend on those before it."""
+        return np.random.default_rng(self.seed)
+
+    def of(self, **wanted: object) -> list[Record]:
+        """Records whose attributes have these values; plain runs (no noise in training, no distractors, nothing
+        varied) unless asked otherwise."""
+        wanted = {"noise": 0.0, "distractors": 0, "varied": "", **wanted}
+        return [item for item in self.records if all(getattr(item, name) == value for name, value in wanted.items())]
+
+    def theory(self, environment: str, **wanted: object) -> list[Record]:
+        """Runs with the theorem's step sizes."""
+        return self.of(environment=environment, varied="step_rule=polynomial", **wanted)
+
+    def algorithms(self, records: Iterable[Record] | None = None) -> list[str]:
+        """Those present, in the order of the tables."""
+        present = {item.algorithm for item in (self.records if records is None else records)}
+        return [name for name in ORDER if name in present]
+
+    def presets(self, algorithm: str) -> tuple[str, ...]:
+        """The presets a variant is shown under: a baseline has its own in place of `default`."""
+        return PRESETS if algorithm not in BASELINES else ("", PRESET)
+
+    def shown(self, environment: str) -> list[str]:
+        """Methods that we ran on an environment or that the paper has figures of."""
+        ran = self.algorithms(self.of(environment=environment))
+        return [name for name in ORDER if name in ran or paper.published_return(environment, name)]
+
+
+def thresholds(environment: str) -> tuple[float, ...]:
+    """Returns from which an environment counts as solved, the paper's first; empty if it names none."""
+    published = paper.threshold(environment)
+    return (*(() if published is None else (published,)), *BEYOND.get(environment, ()))
+
+
+def slug(environment: str) -> str:
+    """An environment in a file's name."""
+    return environment.split("/")[-1].split("-")[0].lower()

@@ -1,0 +1,1 @@
+"""Run folders, training in them, sweeps over them."""

@@ -1,0 +1,166 @@
+"""A run as its folder has it now: every file is read when it is first asked for, and only once."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rsa2c.baselines.settings import BASELINES, BaselineConfig
+from rsa2c.config import Config
+from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
+from rsa2c.files import Metadata, read_metadata
+from rsa2c.runs.folder import Run
+
+if TYPE_CHECKING:
+    # The agent brings Numba and Gymnasium, which a list of runs does not need
+    from rsa2c.agent import RSA2C
+    from rsa2c.baselines.policy import Baseline
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """What the files of a run folder say. It does not change when the folder does: after training, read it again."""
+
+    run: Run
+    document: dict[str, Any]
+    """`config.yaml`, as `Run.read_config` returns it."""
+
+    @classmethod
+    def of(cls, run: Run | RunData) -> RunData:
+        """The data of a run; data that were read before are returned as they are."""
+        return run if isinstance(run, RunData) else cls(run, run.read_config())
+
+    @property
+    def environment(self) -> str:
+        return self.document["environment"]
+
+    @property
+    def algorithm(self) -> str:
+        return self.document["algorithm"]
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.algorithm in BASELINES
+
+    @property
+    def total_timesteps(self) -> int:
+        """Training steps that the run was told to make."""
+        return self.document["total_timesteps"]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The run's configuration as stored, field by field."""
+        return self.document["config"]
+
+    @cached_property
+    def config(self) -> Config | BaselineConfig:
+        """The run's configuration, checked."""
+        try:
+            return BaselineConfig(**self.settings) if self.is_baseline else Config().updated(**self.settings)
+        except (TypeError, ConfigError) as error:
+            raise FileFormatError(
+                f"{self.run.config_path} has no usable configuration: {error} Restore it from a copy."
+            ) from error
+
+    @cached_property
+    def metrics(self) -> list[dict[str, str]]:
+        """The rows of `metrics.csv`; none before the first epoch."""
+        return self.run.read_metrics()
+
+    @property
+    def last_row(self) -> dict[str, str]:
+        """The last row of `metrics.csv`; a trained run without one is damaged."""
+        if not self.metrics or not {"timesteps", "seconds"} <= set(self.metrics[-1]):
+            raise FileFormatError(
+                f"{self.run.metrics_path} is missing or damaged. Restore it from a copy, or train again."
+            )
+        return self.metrics[-1]
+
+    @cached_property
+    def checkpoint(self) -> Metadata | None:
+        """Metadata of the last checkpoint (of a baseline: of its model, which ends the training); None without one."""
+        path = self.run.model_path if self.is_baseline else self.run.state_path
+        return read_metadata(path, "baseline" if self.is_baseline else "state") if path.exists() else None
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that the checkpoint has; of a baseline, rows of its metrics."""
+        return len(self.metrics) if self.is_baseline else self._count("epoch")
+
+    @property
+    def steps(self) -> int:
+        """Training steps that the checkpoint has: those of whole epochs, without the warm-up."""
+        return self._count("num_timesteps") if self.is_baseline else self.epochs * self.epoch_steps
+
+    @property
+    def epoch_steps(self) -> int:
+        """Environment steps of an epoch of a kernel agent."""
+        n_envs, horizon = self.settings.get("n_envs"), self.settings.get("horizon")
+        if type(n_envs) is not int or type(horizon) is not int or min(n_envs, horizon) <= 0:
+            raise FileFormatError(
+                f"{self.run.config_path} has no usable n_envs and horizon, got {n_envs!r} and {horizon!r}. "
+                "Restore it from a copy."
+            )
+        return n_envs * horizon
+
+    def _count(self, name: str) -> int:
+        if self.checkpoint is None:
+            return 0
+        count = self.checkpoint.get(name)
+        if type(count) is not int or count < 0:
+            path = self.run.model_path if self.is_baseline else self.run.state_path
+            raise FileFormatError(f"{path} has no usable {name}, got {count!r}. Restore it from a copy.")
+        return count
+
+    @cached_property
+    def evaluations(self) -> Arrays | None:
+        """`Run.read_evaluations`; None if the run was never evaluated."""
+        return self.run.read_evaluations() if self.run.evaluations_path.exists() else None
+
+    @cached_property
+    def attributions(self) -> Arrays | None:
+        """`Run.read_attributions`; None if there are none."""
+        return self.run.read_attributions() if self.run.attributions_path.exists() else None
+
+    @cached_property
+    def returns(self) -> Arrays | None:
+        """`Run.read_returns`; None before the final evaluation."""
+        return self.run.read_returns() if self.run.returns_path.exists() else None
+
+    def with_returns(self, returns: Arrays) -> RunData:
+        """The same data after a final evaluation, so that nothing else is read again."""
+        other = copy.copy(self)
+        vars(other)["returns"] = returns
+        return other
+
+    @cached_property
+    def agent(self) -> RSA2C | Baseline:
+        """The policy: a kernel agent at its last checkpoint, or a trained baseline."""
+        if self.is_baseline:
+            from rsa2c.runs import baseline_training
+
+            return baseline_training.load(self)
+        from rsa2c.agent import RSA2C
+        from rsa2c.algorithm import snapshot
+
+        if self.run.state_path.exists():
+            return snapshot.load(self.run.state_path, kind="state")
+        if self.run.model_path.exists():
+            return RSA2C.load(self.run.model_path)
+        raise NotFoundError(f"run {self.run.path} has no checkpoint yet. Train it with: rsa2c resume {self.run.path}")
+
+    @property
+    def kernel_agent(self) -> RSA2C:
+        """The same, where only a kernel agent will do."""
+        if self.is_baseline:
+            raise ConfigError(
+                f"run {self.run.path} is a {self.algorithm} run, a neural network; this needs a kernel agent, such as "
+                "--algorithm rsa2c-kme trains."
+            )
+        return self.agent  # type: ignore[return-value]

@@ -1,0 +1,49 @@
+"""What computed a run: versions, processor, commit."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import subprocess
+from functools import cache
+from importlib import metadata as package_metadata
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def provenance(*packages: str) -> dict[str, Any]:
+    """Versions of the packages that compute (and of `packages`), the processor, and the commit if rsa2c runs from its
+    own git checkout."""
+    versions: dict[str, str] = {}
+    for name in ("rsa2c", "numpy", "scipy", "numba", "gymnasium", "envpool", "mujoco", "box2d", *packages):
+        with contextlib.suppress(package_metadata.PackageNotFoundError):
+            versions[name] = package_metadata.version(name)
+    return {"versions": versions, "processor": cpu(), "commit": _commit()}
+
+
+def cpu() -> str:
+    """The processor's model name."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _commit() -> str | None:
+    package = Path(__file__).resolve().parent.parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        # A virtual environment may lie inside somebody else's repository: only our own layout counts.
+        if Path(git("rev-parse", "--show-toplevel")) / "src" / "rsa2c" != package:
+            return None
+        modified = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "HEAD") + ("-modified" if modified else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
