@@ -43,8 +43,8 @@ INTRODUCTION = """\
 Every table compares three results: the number in the paper, ours with the preset `paper`, and ours with the preset
 `default`. The preset `paper` uses the paper's algorithm and settings, and our own settings where the paper gives none;
 `src/rsa2c/envs/known` documents which. `python benchmarks/results_page.py` makes this page from the records under
-`results/`, which `rsa2c reproduce` writes: `runs.csv` has one row per run, with its commit. Experiments that were not
-run are missing, and nothing is filled in from elsewhere.
+`results/`, which `rsa2c reproduce` writes: `runs.csv` has one row per run, with its commit, and `returns.csv` one
+row per run and noise level. Experiments that were not run are missing, and nothing is filled in from elsewhere.
 The paper is "{title}" by {authors}; its code is at {code}.
 
 The paper's claims, judged by our runs:

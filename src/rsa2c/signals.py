@@ -1,4 +1,4 @@
-"""Signal handlers for a while."""
+"""Signal handlers that are set temporarily."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 
 def may_handle() -> bool:
-    """Whether Python lets this thread set handlers: the main thread alone may."""
+    """Whether this thread may set handlers: in Python only the main thread may."""
     return threading.current_thread() is threading.main_thread()
 
 
 @contextmanager
 def handlers(handler: Any, *numbers: int) -> Iterator[None]:
-    """Let `handler` take these signals, where handlers can be set; in the end they are what they were."""
+    """Let `handler` take these signals, if handlers can be set; the old handlers are restored in the end."""
     if not may_handle():
         yield
         return

@@ -65,11 +65,11 @@ class Comparison:
     low: float
     high: float
     case: str = ""
-    """The noise level or the like, where the claim is about several."""
+    """The noise level or number of distractors, if the claim is about several."""
 
     @property
     def verdict(self) -> str:
-        """What this effect alone says."""
+        """The verdict of this comparison alone."""
         effect = self.effect
         if self.seeds < FEWEST_SEEDS or np.isnan([effect.value, effect.low, effect.high]).any():
             return OPEN
@@ -149,17 +149,17 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
         counts.append(f"{preset}: {holds} hold, {fails} do not, {unsaid} are inconclusive")
     notes = [
         "; ".join(counts) + ".",
-        "Effects are written so that positive is what the paper says, with intervals over seeds that hold together "
+        "Effects have the sign that makes what the paper says positive, with intervals over seeds that hold together "
         "with 95% for each claim: Welch's or Student's, of standard deviations (divisor n - 1) normal-theory ones, of "
-        "medians bootstrap ones. For claims of similarity, or that something is "
-        f"small, they are plain differences, and within {MARGIN:.0%} of what is compared is similar or small; what is "
-        "called substantial, significant or large must be beyond that. Where a claim is about several noise levels "
-        f"the worst is shown. With fewer than {FEWEST_SEEDS} seeds, or where a method of "
-        "the claim was not run or not measured, nothing holds. When a threshold was passed is known to one interval "
-        "between evaluations, and intervals are that much wider.",
+        "medians bootstrap ones; a single run has none. For claims that something is similar or small they are plain "
+        f"differences, and up to {MARGIN:.0%} of what is compared counts as similar or small; what the paper calls "
+        "substantial, significant or large must exceed that. If a claim is about several noise levels, the worst is "
+        f"shown. With fewer than {FEWEST_SEEDS} seeds, or if a method of the claim was not run or not measured, it "
+        "cannot hold. The moment a threshold was passed is known up to the spacing of evaluations, by which "
+        "intervals are widened.",
         "Times are of runs that shared a machine, where identical variants differ by factors of 0.6 to 1.3: effects "
         f"of {', '.join(TIMES)} are relative differences whose intervals are widened by a factor of {SHARED:g} either "
-        "way, so that nothing is said of what differs by less.",
+        "way, so that smaller differences are inconclusive.",
         "Statistics: " + "; ".join(f"`{name}`, {meanings[name]}" for name in used) + ".",
     ]
     return Table("claims", "The paper's claims", columns, rows, notes)

@@ -44,7 +44,7 @@ def _median(study: Selection, ours: ArrayLike, theirs: ArrayLike | None, level: 
 
 
 def _relative(study: Selection, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
-    """Ratio of median times, less one, as far as runs that shared a machine can tell."""
+    """Ratio of median times, minus one, with an interval widened for runs that shared a machine."""
     found = _median(study, np.log(ours), None if theirs is None else np.log(theirs), level)
     low, high = np.exp(found.low) / SHARED, np.exp(found.high) * SHARED
     return Estimate(float(np.exp(found.value) - 1.0), float(low - 1.0), float(high - 1.0))
@@ -63,8 +63,8 @@ def claimed_range(claim: Claim, runs: list[Record], theirs: list[float] | None) 
 
 
 def _margin(claim: Claim, runs: list[Record], theirs: list[float] | None) -> float:
-    """What still counts as similar or small and is not substantial: a share of the other method's value; of a quantity
-    by itself, what the prose says it reaches, or a share of the return."""
+    """The largest effect that counts as similar or small and not yet as substantial: a share of the other method's
+    value; for a quantity by itself, the bound that the prose gives, or a share of the return."""
     if claim.bound is not None:
         said = paper.figure(claim.bound)
         return said.value if said.high is None else said.high

@@ -23,7 +23,7 @@ EXPLAINED = 200
 
 
 def curves(study: Selection, environment: str, preset: str, folder: Path) -> list[Path]:
-    """Mean evaluation return with its 95% interval: the ablation, and beside SAC and PPO where they were run."""
+    """Mean evaluation return with its 95% interval: the ablation, and beside SAC and PPO if they were run."""
     chosen = study.of(environment=environment, preset=preset)
     written = _curves(study, chosen, folder / f"ablation_{preset}")
     baselines = study.of(environment=environment, preset=PRESET)
@@ -103,7 +103,7 @@ def _rate_curves(study: Selection, environment: str, stable: bool, stem: Path) -
 def size_curves(rows: Sequence[Sequence[Any]], folder: Path) -> list[Path]:
     """Milliseconds and memory of an epoch against the states of the dictionaries, from the rows of `sizes`."""
     written = []
-    for column, label, name in ((2, "ms an epoch", "cost_time"), (4, "peak memory of arrays (MB)", "cost_memory")):
+    for column, label, name in ((2, "ms per epoch", "cost_time"), (4, "peak memory of arrays (MB)", "cost_memory")):
         shown = {}
         for variant in dict.fromkeys(row[0] for row in rows):
             states, values = np.array([[float(row[k]) for k in (1, column)] for row in rows if row[0] == variant]).T

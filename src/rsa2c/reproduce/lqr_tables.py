@@ -52,10 +52,10 @@ def rate_table(study: Selection, environment: str) -> Table:
              "Exponent p of gap c T^-p over the "
              f"last nine tenths of T epochs, with 95% intervals; the theorem bounds the gap by T^-{theory['rate']} "
              f"log^{theory['log_power']} T, which itself rises until T = {peak:,.0f}: p > {theory['rate']} is more "
-             f"than it asks. First iterates are unstable, and gaps above {rates.LARGEST_GAP:,.0f} times the optimal "
-             "cost count as that: the random iterate, drawn with weights alpha_t, keeps their share, and its exponent "
-             "is mostly that of the share's decay, whatever is learned after. Drawn from the iterates since the first "
-             "stable one (gap under 100%), it shows what is."]  # fmt: skip
+             f"than it asks. The first iterates are unstable, and gaps above {rates.LARGEST_GAP:,.0f} times the "
+             "optimal cost are limited to that. The random iterate, drawn with weights alpha_t, includes them, and its "
+             "exponent is mostly that of their shrinking share, whatever is learned afterwards. Drawn from the "
+             "iterates since the first stable one (gap under 100%), it shows what is learned."]  # fmt: skip
     shown = dict.fromkeys(columns[-2:], three_digits)
     return Table("rate_lqr", "LQR: rate under the theory's step sizes", columns, rows, notes, shown)
 

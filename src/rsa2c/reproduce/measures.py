@@ -20,9 +20,9 @@ SHORTEST = 1e-3
 SPREADS = ("seed_spread", "noise_spread", "lqr_spread")
 """Statistics that are standard deviations over seeds."""
 TIMES = ("step_time", "time_to_solution")
-"""Statistics that rest on the clocks of several runs: their effects are relative differences."""
+"""Statistics that compare the clocks of several runs: their effects are relative differences."""
 SHARES = ("importance_order",)
-"""Statistics that are true of a run or not."""
+"""Statistics that are true or false of a run."""
 MEDIANS = ("steps_to_threshold", "epoch_growth", "lqr_gap", "lqr_steps")
 """Statistics whose runs are summarised by their median, others by their mean."""
 
@@ -45,8 +45,7 @@ def _to_threshold(item: Record, column: str, before: bool = False) -> float:
 
 
 def _growth(item: Record) -> float:
-    """Time of a step in the last quarter of training over that in the quarter before, less one: both of one run, on one
-    clock."""
+    """Time per step in the last quarter of training over that in the quarter before, minus one: one run, one clock."""
     steps, seconds = item.curve.steps, item.curve.seconds
     if len(steps) < 5:
         return float("nan")
@@ -128,7 +127,7 @@ EARLIEST: dict[str, Measure] = {
     "time_to_solution": lambda item: float(np.maximum(_to_threshold(item, "seconds", before=True), SHORTEST)),
     "lqr_steps": partial(_steps_to_gap, before=True),
 }
-"""Lower bounds of what is seen only at evaluations."""
+"""Lower bounds of quantities that are known only at evaluations."""
 BUDGETS: dict[str, Measure] = {
     "steps_to_threshold": lambda item: item.steps,
     "time_to_solution": lambda item: item.seconds,

@@ -18,7 +18,7 @@ Named = TypeVar("Named", "Figure", "Claim")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where something stands: the section, and the label of its table or figure if it has one."""
+    """Where something is said: the section, and the label of its table or figure if it has one."""
 
     section: str
     label: str | None = None
@@ -42,7 +42,7 @@ class Return(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class Cost(Source):
-    """Operations and milliseconds an epoch, epochs and seconds to the solution."""
+    """Operations and milliseconds per epoch, epochs and seconds to the solution."""
 
     environment: str
     algorithm: str
@@ -67,7 +67,7 @@ class Setting(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class Figure(Source):
-    """A number of the prose; `high` ends the range where it gives one."""
+    """A number of the prose; `high` ends the range if it gives one."""
 
     id: str
     environment: str
@@ -92,7 +92,7 @@ class Claim(Source):
     direction: Literal["higher", "lower", "similar", "at most", "order"]
     """At most: no higher than what it is compared with, or small, by a margin."""
     order: tuple[str, ...] = ()
-    """Features, most important first, where the direction is an order."""
+    """Features, most important first, if the direction is an order."""
     jointly: bool = False
     """Whether the features of `order` come first in any order."""
     stage: str | None = None
@@ -101,7 +101,7 @@ class Claim(Source):
     bound: str | None = None
     """The figure of the prose that the statistic is to stay within, by its id."""
     substantial: bool = False
-    """Whether the claim is of a substantial effect, a large or a significant one: more than a margin."""
+    """Whether the claim is about a substantial, large or significant effect: more than a margin."""
     most: bool = False
     """Whether the claim is about most of `against`, not all."""
     note: str | None = None
@@ -177,7 +177,7 @@ def figure(id: str) -> Figure:
 
 
 def prose(environment: str, algorithm: str, quantity: str) -> Figure | None:
-    """What the prose gives of a method's quantity, or None where it gives nothing."""
+    """What the prose gives of a method's quantity, or None if it gives nothing."""
     wanted = (environment, algorithm, quantity)
     return next((row for row in figures() if (row.environment, row.algorithm, row.quantity) == wanted), None)
 
@@ -189,18 +189,18 @@ def claims() -> tuple[Claim, ...]:
 
 
 def published_return(environment: str, algorithm: str, noise_variance: float = 0.0) -> Return | None:
-    """The paper's return of a method under a noise variance, or None where it has none."""
+    """The paper's return of a method under a noise variance, or None if it has none."""
     wanted = (environment, algorithm, noise_variance)
     return next((row for row in returns() if (row.environment, row.algorithm, row.noise_variance) == wanted), None)
 
 
 def published_cost(environment: str, algorithm: str) -> Cost | None:
-    """The paper's cost of a method, or None where it has none."""
+    """The paper's cost of a method, or None if it has none."""
     return next((row for row in costs() if (row.environment, row.algorithm) == (environment, algorithm)), None)
 
 
 def threshold(environment: str) -> float | None:
-    """The return from which an environment counts as solved, or None where neither paper nor code names one."""
+    """The return from which an environment counts as solved, or None if neither paper nor code names one."""
     rows = {row["environment"]: float(row["value"]) for row in document()["thresholds"]["rows"]}
     return rows.get(environment)
 

@@ -76,4 +76,4 @@ def sizes_table(environment: str, rows: list[list[Any]]) -> Table:
     return Table(f"sizes_{slug(environment)}", title, COLUMNS, rows, notes)
 
 
-COLUMNS = ["variant", "states", "ms an epoch", "MFLOP an epoch", "peak memory of arrays (MB)", "in the phase"]
+COLUMNS = ["variant", "states", "ms per epoch", "MFLOP per epoch", "peak memory of arrays (MB)", "in phase"]

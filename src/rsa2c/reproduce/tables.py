@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rsa2c import statistics
-from rsa2c.baselines.settings import ALIKE
+from rsa2c.baselines.settings import rl_zoo_entry
 from rsa2c.reproduce import paper
 from rsa2c.reproduce.cells import Part, Spread, Table, thousands, three_digits
 from rsa2c.reproduce.records import Record
@@ -57,8 +57,8 @@ def returns(study: Selection, environment: str) -> Table:
         REMARK,
     ]
     if (other := rl_zoo_entry(environment).entry) not in (environment, "mujoco"):
-        notes.insert(1, f"RL-Zoo has no settings for {environment}: SAC and PPO train with those of {other} and for as "
-                        "few steps, which nobody tuned for it.")  # fmt: skip
+        notes.insert(1, f"RL-Zoo has no settings for {environment}: SAC and PPO train with those of {other}, and "
+                        "for as few steps; nobody tuned them for it.")  # fmt: skip
     return Table(f"returns_{slug(environment)}", f"{environment}: return", columns, rows, notes)
 
 
@@ -79,8 +79,8 @@ def noise(study: Selection, environment: str) -> Table:
                "`default`, noise at evaluation", "`default`, noise in training too"]  # fmt: skip
     notes = [
         "The paper does not say whether its agents were trained under the noise; both are given. It calls the levels "
-        "variances; its released code takes them for standard deviations, and there 0.5 is the variance 0.25 here, "
-        "0.1 is 0.01, and the others are below 0.003.",
+        "variances; its released code uses them as standard deviations, so that its 0.5 is the variance 0.25 here, its "
+        "0.1 is 0.01, and its others are below 0.003.",
     ]
     shown = {"standard deviation": three_digits}
     return Table(f"noise_{slug(environment)}", f"{environment}: observation noise", columns, rows, notes, shown)
@@ -100,12 +100,12 @@ def solution(study: Selection, environment: str) -> Table:
                 runs = study.of(environment=environment, algorithm=algorithm, preset=preset)
                 if runs:
                     rows.append(_solution_row(study, runs, threshold, preset))
-    columns = ["variant", "threshold", "MFLOP an epoch", "epochs", "ms an epoch", "steps", "seconds", "reached"]
+    columns = ["variant", "threshold", "MFLOP per epoch", "epochs", "ms per epoch", "steps", "seconds", "reached"]
     notes = [
         "Medians over seeds with 95% bootstrap intervals; a seed that never reached the threshold counts as later than "
-        "all. The threshold is seen to be passed at the next evaluation, as the curves have them: all are upper "
-        "bounds. Evaluation is not in the seconds. An epoch of a baseline is a row of its metrics, about 1,000 steps. "
-        "Runs that shared the machine with others took longer: benchmarks/time_to_solution.py measures each alone."
+        "all others. A threshold counts as passed at the first evaluation above it, so all numbers are upper bounds. "
+        "The seconds exclude evaluation. An epoch of a baseline is a row of its metrics, about 1,000 steps. Runs that "
+        "shared the machine with others took longer: benchmarks/time_to_solution.py measures each alone."
     ]
     return Table(f"solution_{slug(environment)}", f"{environment}: cost and time to solution", columns, rows, notes)
 
@@ -156,9 +156,9 @@ def guidance(study: Selection, environment: str) -> Table:
     columns = ["preset", "distractors", "variant", "return", "difference to Advanced AC", "P(better)"]
     columns += ["reached the threshold", "median steps"] if thresholds(environment) else []
     columns.append("largest/smallest weight")
-    notes = [f"Every variant differs from RSA2C-KME in the named part alone. {REMARK} Differences have Welch's 95% "
+    notes = [f"Every variant differs from RSA2C-KME only in the named part. {REMARK} Differences have Welch's 95% "
              "intervals, probabilities bootstrap ones."]  # fmt: skip
-    return Table(f"guidance_{slug(environment)}", f"{environment}: what guidance buys", columns, rows, notes)
+    return Table(f"guidance_{slug(environment)}", f"{environment}: what guidance gains", columns, rows, notes)
 
 
 def _guidance_cells(study: Selection, environment: str, runs: list[Record], control: list[float]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What every training in a run folder has: its fixed-seed evaluation, and signals that stop it in good order."""
+"""What every training in a run folder needs: the fixed-seed evaluation, and signals that stop it cleanly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GAP_STARTS = 200
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """A signal stopped a run; `kept` says what of it is in its folder."""
+    """A signal stopped a run; `kept` says what its folder has."""
 
     def __init__(self, run: Run, kept: str) -> None:
         super().__init__(f"Interrupted; {kept}.\nContinue with: rsa2c resume {run.path}")
@@ -64,7 +64,7 @@ def optimality_gap(agent: RSA2C | Baseline) -> float:
 
 
 def longest_episode(agent: RSA2C | Baseline) -> int | None:
-    """Steps at which an evaluation stops an episode: the training's horizon, where the environment has no limit.
+    """Steps at which an evaluation stops an episode: the training's horizon, if the environment has no limit.
 
     Baselines are refused on environments without one.
     """
@@ -73,9 +73,9 @@ def longest_episode(agent: RSA2C | Baseline) -> int | None:
 
 @contextmanager
 def terminations_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP act as Ctrl-C does, where handlers can be set (the main thread).
+    """SIGTERM and SIGHUP act as Ctrl-C does, if handlers can be set (in the main thread).
 
-    Those that are ignored stay so: `nohup` asks for it.
+    Signals that are ignored stay ignored, as `nohup` asks.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -88,6 +88,6 @@ def terminations_interrupt() -> Iterator[None]:
 
 @contextmanager
 def signals_ignored() -> Iterator[None]:
-    """Nothing but SIGKILL disturbs what is written meanwhile."""
+    """Only SIGKILL can interrupt what is written meanwhile."""
     with handlers(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield

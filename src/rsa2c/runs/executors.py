@@ -2,7 +2,7 @@
 
 Both executors take a function that can be imported, its arguments, and a number of workers, and yield what happens:
 which call began, which ended and with what. A call that fails, or whose process dies, ends with its error and
-disturbs no other. The results of a call never depend on who made it or on how many ran beside it.
+does not affect the others. The results of a call never depend on which worker made it or on how many ran beside it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NODE_LOSSES = 3
 REACH_SECONDS = 5.0
 """How long a Ray address may take to answer."""
 REMINDER = 5.0
-"""Seconds after which a worker is interrupted again: one that was just starting may have missed the first time."""
+"""Seconds after which a worker is interrupted again: one that was just starting may have missed the first signal."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def run_all(
 
 
 class _Worker:
-    """A process that makes one call after another, and the call it is at."""
+    """A process that makes one call after another, and the number of its current call."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -81,7 +81,7 @@ class _Worker:
 
     def begin(self, index: int, argument: Any) -> Event:
         self.index = index
-        with contextlib.suppress(OSError):  # a worker that died in between shows it when it is asked
+        with contextlib.suppress(OSError):  # a worker that died in between is noticed when its answer is read
             self.connection.send(argument)
         return Event(index)
 
@@ -114,7 +114,7 @@ class _Worker:
 
 
 def _serve(function: Callable[[Any], Any], connection: Connection) -> None:
-    """A worker's life: calls until its master closes the connection or is gone."""
+    """A worker's loop: calls until its master closes the connection or ends."""
     # A sweep in the background of a script ignores Ctrl-C, and its workers would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with_master, daemon=True).start()
@@ -134,7 +134,7 @@ def _serve(function: Callable[[Any], Any], connection: Connection) -> None:
 
 
 def _end_with_master() -> None:
-    """Stop this worker as SIGTERM does, which lets a training save, when its master dies without a word."""
+    """Stop this worker as SIGTERM does, which lets a training save, when its master dies."""
     master = multiprocessing.parent_process()
     if master is not None:
         wait([master.sentinel])
@@ -210,7 +210,7 @@ def _on_ray(
 
 
 def _answer(function: Callable[[Any], Any], argument: Any) -> tuple[bool, Any]:
-    """A call on a Ray node; its failure is an answer, so that only the loss of a node is tried again."""
+    """A call on a Ray node; a failure is returned as an answer, so that only a lost node is tried again."""
     try:
         return True, function(argument)
     except Exception as error:

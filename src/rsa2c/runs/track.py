@@ -79,7 +79,7 @@ class Tracker:
 
 
 def tracker_in(folder: PathLike, first_step: int = 0, enabled: bool = True) -> AbstractContextManager[Tracker | None]:
-    """A tracker where one is wanted and tensorboard is installed, else None."""
+    """A tracker if one is wanted and tensorboard is installed, else None."""
     if enabled and importlib.util.find_spec("tensorboard") is not None:
         return Tracker(folder, first_step)
     return nullcontext()
