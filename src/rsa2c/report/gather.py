@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rsa2c.baselines.policy import BASELINES
 from rsa2c.config import preset_names
 from rsa2c.cost.typical import mean_flops
 from rsa2c.envs.names import units
@@ -13,7 +12,8 @@ from rsa2c.errors import RSA2CError
 from rsa2c.report import attention, certificates, episodes, result, trust
 from rsa2c.report.embedded import Embedded
 from rsa2c.report.scene import scene
-from rsa2c.runs.training import load_agent, trained_steps
+from rsa2c.runs.data import RunData
+from rsa2c.runs.training import trained_steps
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -50,8 +50,9 @@ class _Missing:
 
 def run_document(run: Run, episode_count: int | None = None) -> dict[str, Any]:
     """The data of `report.html.j2`."""
-    config, missing = run.read_config(), _Missing()
-    agent = _agent(run, config["algorithm"], missing)
+    data, missing = RunData.of(run), _Missing()
+    config = data.document
+    agent = _agent(data, missing)
     document: dict[str, Any] = {
         "kind": "run",
         "run": run.path.name,
@@ -87,12 +88,12 @@ def run_document(run: Run, episode_count: int | None = None) -> dict[str, Any]:
     return document
 
 
-def _agent(run: Run, algorithm: str, missing: _Missing) -> RSA2C | None:
-    if not run.state_path.exists():
+def _agent(data: RunData, missing: _Missing) -> RSA2C | None:
+    if not data.run.state_path.exists():
         for section in ("model", "episodes", "trust"):
-            missing.say(section, NO_KERNEL_POLICY if algorithm in BASELINES else NO_CHECKPOINT)
+            missing.say(section, NO_KERNEL_POLICY if data.is_baseline else NO_CHECKPOINT)
         return None
-    agent = missing.attempt("model", "The agent", lambda: load_agent(run))
+    agent = missing.attempt("model", "The agent", lambda: data.kernel_agent)
     if agent is None:
         for section in ("episodes", "trust"):
             missing.say(section, missing.sentences["model"][0])

@@ -12,7 +12,6 @@ from rsa2c.agent import RSA2C
 from rsa2c.config import Config
 from rsa2c.cost import flops as cost
 from rsa2c.cost import networks as network_cost
-from rsa2c.cost.typical import mean_flops
 from rsa2c.envs import lqr
 from rsa2c.errors import FileFormatError
 from rsa2c.runs.data import RunData

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from rsa2c.agent import RSA2C
-from rsa2c.algorithm import snapshot
 from rsa2c.algorithm.learner import PHASES
 from rsa2c.baselines.policy import BASELINES, Baseline
 from rsa2c.config import algorithm_name, default_timesteps, make_config
