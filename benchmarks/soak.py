@@ -34,7 +34,7 @@ def resident() -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-class Watch(training._Keeper):
+class Watch(training.Checkpointer):
     """The keeper of run folders, extended to record memory, files and dictionaries after each epoch."""
 
     seen: list[tuple[float, int, int, int, float]] = []  # noqa: RUF012
@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=2000)
     epochs = parser.parse_args().epochs
-    training._Keeper = Watch  # type: ignore[misc]
+    training.Checkpointer = Watch  # type: ignore[misc]
     training.CHECKPOINT_INTERVAL = 1.0
     with tempfile.TemporaryDirectory() as folder:
         run = training.train_run("Pendulum-v1", "rsa2c-kme", total_timesteps=epochs * 200, out=folder, **SETTINGS)

@@ -17,7 +17,7 @@ from rsa2c.agent import RSA2C
 from rsa2c.cli import main
 from rsa2c.errors import EnvError
 from rsa2c.files import StorageError
-from rsa2c.runs import training
+from rsa2c.runs import checkpointer, training
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, resume_run, train_run
 from test_training import same_files
@@ -36,7 +36,7 @@ def short_pendulum():
 
 @pytest.fixture(autouse=True)
 def checkpoint_at_every_epoch(monkeypatch):
-    monkeypatch.setattr(training, "CHECKPOINT_INTERVAL", 0.0)
+    monkeypatch.setattr(checkpointer, "CHECKPOINT_INTERVAL", 0.0)
 
 
 def small_run(out):
@@ -57,7 +57,7 @@ def whole(tmp_path_factory):
     """A run that nothing disturbed, and the calls it made."""
     out = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch, Disk(out).watched() as disk:
-        patch.setattr(training, "CHECKPOINT_INTERVAL", 0.0)
+        patch.setattr(checkpointer, "CHECKPOINT_INTERVAL", 0.0)
         return small_run(out), disk.calls
 
 
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_deleted_is_named(whole, tmp_path, monkeypatch):
 
 def test_the_first_cause_is_what_the_user_reads(tmp_path, monkeypatch):
     """An environment fails while the disk is full: the checkpoint cannot be brought up to date, and stays."""
-    monkeypatch.setattr(training, "CHECKPOINT_INTERVAL", 1e9)
+    monkeypatch.setattr(checkpointer, "CHECKPOINT_INTERVAL", 1e9)
 
     def failing(*_):
         raise EnvError("the environment failed")

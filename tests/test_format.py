@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from rsa2c import RSA2C, files
+from rsa2c.algorithm.snapshot import UPGRADES
 from rsa2c.attribution import Explanation
 from rsa2c.errors import FileFormatError
 from rsa2c.files import read_metadata, read_tensors
@@ -37,7 +39,7 @@ def test_files_of_version_1_predict_what_they_did(name):
 
 
 def test_a_run_folder_of_version_1_is_read_and_resumed(run):
-    assert run.read_config()["format"] == 1
+    assert run.read_config()["format"] == 2
     assert len(run.read_metrics()) == 6 == len(run.read_attributions()["epoch"])
     assert run.read_evaluations()["results"].shape == (2, 2)
     assert Explanation.load(run.path / "explanation.npz").values.shape == (3, 3, 1)
@@ -49,31 +51,38 @@ def test_a_folder_from_before_there_were_versions_is_of_version_1(run):
     document = yaml.safe_load(run.config_path.read_text())
     del document["format"]
     run.config_path.write_text(yaml.safe_dump(document))
-    assert run.read_config()["format"] == 1
+    assert run.read_config()["format"] == 2
 
 
-@pytest.fixture
-def version_2(monkeypatch):
-    """A later rsa2c, in which sigma is a tensor and the environment has a list of names."""
-
-    def tensors_2(tensors, metadata):
-        return {**tensors, "sigma": np.array([metadata["sigma"]])}, {**metadata, "upgraded": True}
-
-    monkeypatch.setattr(files.versions, "VERSION", 2)
-    monkeypatch.setitem(files.UPGRADES, 1, tensors_2)
-    monkeypatch.setitem(store.UPGRADES, 1, lambda document: {**document, "environments": [document["environment"]]})
-
-
-def test_an_old_run_is_upgraded_resumed_and_written_as_new(run, version_2):
-    tensors, metadata = read_tensors(run.state_path, "state")
-    assert tensors["sigma"] == metadata["sigma"] and metadata["upgraded"] and metadata["version"] == 2
-    assert read_metadata(run.state_path, "state") == metadata, "upgraded, too"
-    assert run.read_config()["environments"] == ["Pendulum-v1"]
+def test_an_old_run_is_upgraded_resumed_and_written_as_new(run):
+    tensors, metadata = read_tensors(run.state_path, "state", UPGRADES)
+    old, _ = read_tensors(run.state_path, "state", {})
+    assert metadata["version"] == 2 and metadata["config"]["guidance"] == "shadow"
+    assert "baseline" not in metadata["config"] and "value_step" not in metadata["config"]
+    np.testing.assert_array_equal(tensors["attributions/epoch"], old["attributions/epoch"] + 1)
+    assert read_metadata(run.state_path, "state")["epoch"] == metadata["epoch"], "means the same in both"
+    assert run.read_config()["config"]["guidance"] == "shadow"
     before = read_version(run.model_path)
     resume_run(run.path, 280, track=False)
     assert (before, read_version(run.model_path), read_version(run.state_path)) == (1, 2, 2)
-    assert yaml.safe_load(run.config_path.read_text())["format"] == 2
     assert load_agent(run).epoch == 7
+    assert [epoch for epoch, _, _ in load_agent(run).attribution_log] == list(range(1, 8))
+
+
+@pytest.mark.parametrize("name", ["run-v1-rkhs-ac", "run-v1-paper-cme"])
+def test_runs_from_before_the_settings_became_choices_go_on_as_they_would_have(name, tmp_path):
+    """`expected.json` has what the library of that time predicted at its checkpoint, and after training on."""
+    source = DATA.parent / name
+    expected = json.loads((source / "expected.json").read_text())
+    shutil.copytree(source, tmp_path / name)
+    run, states = Run(tmp_path / name), np.array(expected["states"])
+    agent = load_agent(run)
+    assert agent.epoch == expected["epoch"] and agent.algorithm == run.read_config()["algorithm"]
+    np.testing.assert_allclose(agent.policy_mean(states)[:, 0], expected["mean"], rtol=1e-9)
+    resume_run(run.path, 3200, track=False)
+    agent = load_agent(run)
+    assert agent.epoch == expected["epoch_at_3200"]
+    np.testing.assert_allclose(agent.policy_mean(states)[:, 0], expected["mean_at_3200"], rtol=1e-6)
 
 
 def read_version(path):
@@ -83,26 +92,33 @@ def read_version(path):
 
 def test_upgrades_come_in_order_and_once(run, monkeypatch):
     monkeypatch.setattr(files.versions, "VERSION", 4)
-    for number in (3, 1):  # nothing changed from 2 to 3
-        monkeypatch.setitem(
-            files.UPGRADES, number, lambda t, m, number=number: (t, {**m, "steps": [*m.get("steps", []), number]})
-        )
-    assert read_tensors(run.model_path)[1]["steps"] == [1, 3]
+
+    def note(number):
+        return lambda t, m: (t, {**m, "steps": [*m.get("steps", []), number]})
+
+    # Nothing changed from 2 to 3
+    assert read_tensors(run.model_path, None, {number: note(number) for number in (3, 1)})[1]["steps"] == [1, 3]
 
 
 def test_an_upgrade_that_finds_a_damaged_file_says_so(run, monkeypatch):
-    monkeypatch.setattr(files.versions, "VERSION", 2)
-    monkeypatch.setitem(files.UPGRADES, 1, lambda tensors, metadata: (tensors["no such"], metadata))
     monkeypatch.setitem(store.UPGRADES, 1, lambda document: document["no such"])
     with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 2.*no such"):
-        read_tensors(run.model_path)
+        read_tensors(run.model_path, None, {1: lambda tensors, metadata: (tensors["no such"], metadata)})
     with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 2.*no such"):
         run.read_config()
 
 
-@pytest.mark.parametrize("version", [2, 0, -1, True, "1", None])
+def test_a_setting_of_version_1_that_cannot_be_kept_is_named(run):
+    document = yaml.safe_load(run.config_path.read_text())
+    document["config"]["null_factor"] = 3.0
+    run.config_path.write_text(yaml.safe_dump(document))
+    with pytest.raises(FileFormatError, match=r"null_factor=3.0, which can no longer be set"):
+        run.read_config()
+
+
+@pytest.mark.parametrize("version", [3, 0, -1, True, "1", None])
 def test_a_version_that_is_not_ours_is_refused_with_the_remedy(run, version):
     document = yaml.safe_load(run.config_path.read_text())
     run.config_path.write_text(yaml.safe_dump({**document, "format": version}))
-    with pytest.raises(FileFormatError, match=r"pip install -U rsa2c" if version == 2 else "format version is"):
+    with pytest.raises(FileFormatError, match=r"pip install -U rsa2c" if version == 3 else "format version is"):
         run.read_config()

@@ -13,7 +13,7 @@ from rsa2c import RSA2C
 from rsa2c.algorithm import snapshot
 from rsa2c.cli import main
 from rsa2c.config import Config
-from rsa2c.cost.flops import mean_flops
+from rsa2c.cost.typical import mean_flops
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
 from rsa2c.reproduce import collect, recorded
 from rsa2c.reproduce.records import record

@@ -17,7 +17,8 @@ from rsa2c.algorithm import epoch as module
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.errors import ConfigError, EnvError, FileFormatError, NotFoundError
 from rsa2c.progress import clock, sparkline
-from rsa2c.runs import training
+from rsa2c.runs import checkpointer
+from rsa2c.runs.checkpointer import Checkpointer
 from rsa2c.runs.evaluation import terminations_interrupt
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import TrainingInterrupted, load_agent, resume_run, train_run
@@ -124,7 +125,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(whole, tmp_path, 
     def killed(*_):
         raise SystemExit
 
-    monkeypatch.setattr(training._Keeper, "save", lambda self: None)
+    monkeypatch.setattr(Checkpointer, "save", lambda self: None)
     monkeypatch.setattr(module, "step_actor", killed)
     with pytest.raises(SystemExit):
         tiny_run(tmp_path, 20)
@@ -135,14 +136,14 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(whole, tmp_path, 
 
 
 def test_rows_beyond_the_checkpoint_are_made_again(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "CHECKPOINT_INTERVAL", 0.0)
-    save, saves = training._Keeper.save, []
+    monkeypatch.setattr(checkpointer, "CHECKPOINT_INTERVAL", 0.0)
+    save, saves = Checkpointer.save, []
 
     def killed_after_eight(keeper):
         if len(saves) < 8:
             saves.append(save(keeper))
 
-    monkeypatch.setattr(training._Keeper, "save", killed_after_eight)
+    monkeypatch.setattr(Checkpointer, "save", killed_after_eight)
     run = tiny_run(tmp_path, 20)
     monkeypatch.undo()
     assert len(run.read_metrics()) == 20

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_discrete_are
 
 from rsa2c.envs.known.lqr import LQR
+from rsa2c.envs.plugin import register
 from rsa2c.envs.vectorised import VectorisedEnv
 
 GAMMA = 0.99
@@ -168,5 +169,4 @@ class LQRVector(VectorisedEnv):
         return np.abs(self.states).max(axis=1) > STATE_BOUND
 
 
-if LQR.id not in gym.registry:  # importing this module makes the benchmark available to Gymnasium
-    gym.register(LQR.id, entry_point="rsa2c.envs.lqr:LQREnv", max_episode_steps=LQR.episode_limit)
+register()

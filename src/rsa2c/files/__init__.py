@@ -21,19 +21,19 @@ from rsa2c.files.disk import (
 from rsa2c.files.documents import DEEPEST_YAML, LARGEST_YAML, MOST_NODES, read_yaml
 from rsa2c.files.npz import read_npz, write_npz
 from rsa2c.files.tensors import check_shapes, read_metadata, read_tensors, tensor_bytes, write_tensors
-from rsa2c.files.versions import FORMAT, UPGRADES, Metadata, Tensors, pending
+from rsa2c.files.versions import FORMAT, Metadata, Tensors, Upgrade, pending
 
 __all__ = [
     "DEEPEST_YAML",
     "FORMAT",
     "LARGEST_YAML",
     "MOST_NODES",
-    "UPGRADES",
     "HeldError",
     "Metadata",
     "PathLike",
     "StorageError",
     "Tensors",
+    "Upgrade",
     "append_lines",
     "check_shapes",
     "holding",

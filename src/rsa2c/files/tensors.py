@@ -15,7 +15,7 @@ import safetensors.numpy
 from rsa2c.errors import DataError, FileFormatError
 from rsa2c.files import versions
 from rsa2c.files.disk import PathLike, read_bytes, write_atomically
-from rsa2c.files.versions import FORMAT, UPGRADES, Metadata, Tensors, pending
+from rsa2c.files.versions import FORMAT, Metadata, Tensors, Upgrade, pending
 
 _METADATA_KEY = "rsa2c"
 
@@ -43,8 +43,13 @@ def tensor_bytes(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any])
     return safetensors.numpy.save(contiguous, {_METADATA_KEY: text})
 
 
-def read_tensors(path: PathLike, kind: str | None = None) -> tuple[Tensors, Metadata]:
-    """Tensors and metadata of a file `write_tensors` wrote, of the given kind (or of any), in our version."""
+def read_tensors(
+    path: PathLike, kind: str | None = None, upgrades: Mapping[int, Upgrade] | None = None
+) -> tuple[Tensors, Metadata]:
+    """Tensors and metadata of a file `write_tensors` wrote, of the given kind (or of any), in our version.
+
+    `upgrades` has the functions that turn tensors and metadata of version n into those of version n + 1.
+    """
     content, refusal = read_bytes(path), _refusal(path, kind)
     try:
         # safetensors checks every offset, shape and size against the length of `content` first.
@@ -53,7 +58,7 @@ def read_tensors(path: PathLike, kind: str | None = None) -> tuple[Tensors, Meta
     except _DAMAGE as error:
         raise _damaged(error, refusal) from error
     metadata = _metadata(header.get("__metadata__"), kind, refusal)
-    steps = pending(metadata.get("version"), UPGRADES, refusal)
+    steps = pending(metadata.get("version"), upgrades or {}, refusal)
     try:
         for upgrade in steps:
             tensors, metadata = upgrade(tensors, metadata)
@@ -64,9 +69,9 @@ def read_tensors(path: PathLike, kind: str | None = None) -> tuple[Tensors, Meta
 
 
 def read_metadata(path: PathLike, kind: str | None = None) -> Metadata:
-    """The metadata alone, from the file's header; the sizes that it names are checked against the file's.
+    """The metadata alone, from the file's header, as stored; sizes that it names are checked against the file's.
 
-    Upgrades need the tensors, so a file of an older version that has any is read whole.
+    Nothing is upgraded: only what means the same in all versions may be taken from it.
     """
     refusal = _refusal(path, kind)
     if not Path(path).is_file():
@@ -77,9 +82,8 @@ def read_metadata(path: PathLike, kind: str | None = None) -> Metadata:
     except (*_DAMAGE, OSError) as error:
         raise _damaged(error, refusal) from error
     metadata = _metadata(header, kind, refusal)
-    if pending(metadata.get("version"), UPGRADES, refusal):
-        return read_tensors(path, kind)[1]
-    return {**metadata, "version": versions.VERSION}
+    pending(metadata.get("version"), {}, refusal)
+    return metadata
 
 
 _DAMAGE = (

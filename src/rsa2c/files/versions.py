@@ -14,11 +14,8 @@ Metadata = dict[str, Any]
 Upgrade = TypeVar("Upgrade", bound=Callable[..., Any])
 
 FORMAT = "rsa2c"
-VERSION = 1
+VERSION = 2
 """Version of the format of models, checkpoints and `config.yaml`."""
-UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {}
-"""Functions that turn tensors and metadata of version n into those of version n + 1, if the two differ."""
-
 
 
 def pending(version: Any, upgrades: Mapping[int, Upgrade], refusal: Callable[..., FileFormatError]) -> list[Upgrade]:

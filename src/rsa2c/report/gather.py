@@ -110,7 +110,7 @@ def _training(run: Run, config: dict[str, Any], missing: _Missing, document: dic
     log = missing.attempt("attention", "The log of attributions", lambda: attention.training_log(run))
     document["attention"] = {"training": log}
     if log is None and "attention" not in missing.sentences:
-        guided = config["config"].get("attribution") not in UNGUIDED
+        guided = config["config"].get("guidance") not in UNGUIDED
         missing.say(
             "attention",
             "The run has no attributions yet."

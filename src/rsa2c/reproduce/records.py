@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from rsa2c import statistics
 from rsa2c.agent import RSA2C
 from rsa2c.config import Config
-from rsa2c.cost import flops as cost
 from rsa2c.cost import networks as network_cost
+from rsa2c.cost.typical import mean_flops
 from rsa2c.envs import lqr
 from rsa2c.errors import FileFormatError
 from rsa2c.runs.data import RunData
@@ -118,7 +118,7 @@ def _gflop(data: RunData, states: int) -> float:
     """Operations of an epoch at the last dictionary; of a baseline, for the steps of each row of its metrics."""
     if isinstance(data.config, Config):
         features, actions = (len((data.checkpoint or {})[name]) for name in ("feature_names", "action_names"))
-        return sum(cost.mean_flops(data.config, features, actions, states).values()) / 1e9
+        return sum(mean_flops(data.config, features, actions, states).values()) / 1e9
     model = data.agent.model  # type: ignore[union-attr]
     sizes = (space.shape[0] for space in (model.observation_space, model.action_space))
     each = network_cost.iteration(data.algorithm, data.environment, *sizes)
@@ -127,7 +127,7 @@ def _gflop(data: RunData, states: int) -> float:
 
 
 def _final_gap(data: RunData) -> float:
-    known = data.environment == lqr.LQRVector.id and not data.settings.get("noise_variance")
+    known = data.environment == lqr.LQR.id and not data.settings.get("noise_variance")
     if known and isinstance(agent := data.agent, RSA2C):
         return lqr.gap(agent.policy_mean)
     return float("nan")

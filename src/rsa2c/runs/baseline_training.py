@@ -208,7 +208,7 @@ def _train(run: Run, baseline: Baseline, total: int, display: bool, track: bool)
             error.add_note(f"SB3 cannot continue exactly. Begin the run again with: rsa2c resume {run.path}")
             raise
         with signals_ignored():
-            run.sync_metrics()
+            run.metrics.sync()
             save(baseline, run)
 
 

@@ -62,7 +62,7 @@ class RunData:
     def config(self) -> Config | BaselineConfig:
         """The run's configuration, checked."""
         try:
-            return BaselineConfig(**self.settings) if self.is_baseline else Config().updated(**self.settings)
+            return BaselineConfig(**self.settings) if self.is_baseline else Config.of(self.settings)
         except (TypeError, ConfigError) as error:
             raise FileFormatError(
                 f"{self.run.config_path} has no usable configuration: {error} Restore it from a copy."
@@ -147,10 +147,10 @@ class RunData:
 
             return baseline_training.load(self)
         from rsa2c.agent import RSA2C
-        from rsa2c.algorithm import snapshot
+        from rsa2c.algorithm.snapshot import Snapshot
 
         if self.run.state_path.exists():
-            return snapshot.load(self.run.state_path, kind="state")
+            return RSA2C.of(Snapshot.load(self.run.state_path, kind="state"))
         if self.run.model_path.exists():
             return RSA2C.load(self.run.model_path)
         raise NotFoundError(f"run {self.run.path} has no checkpoint yet. Train it with: rsa2c resume {self.run.path}")

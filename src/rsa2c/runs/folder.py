@@ -10,10 +10,7 @@ folders of SAC and PPO differ. `RunData` in `data` reads a folder, each file onc
 from __future__ import annotations
 
 import contextlib
-import csv
 import difflib
-import io
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,33 +19,39 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rsa2c.baselines.settings import BaselineConfig
-from rsa2c.config import Config
-from rsa2c.errors import FileFormatError, NotFoundError, RunExistsError
+from rsa2c.baselines.settings import BASELINES, BaselineConfig
+from rsa2c.config import Config, upgraded_settings
+from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RunExistsError
 from rsa2c.files import (
     PathLike,
     StorageError,
     holding,
     near,
     pending,
-    read_bytes,
     read_npz,
     read_yaml,
     remove,
     versions,
-    whole_lines,
     write_atomically,
     write_npz,
 )
+from rsa2c.runs.metrics import MetricsFile
 from rsa2c.runs.names import check_run_id
 from rsa2c.runs.provenance import provenance
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""Functions that turn a `config.yaml` of format version n into one of version n + 1, if the two differ
-(`rsa2c.files.UPGRADES` does so for models and checkpoints)."""
+
+def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 wrote settings without an effect; those of baselines are the same in both."""
+    if document["algorithm"] in BASELINES:
+        return document
+    return {**document, "config": upgraded_settings(document["config"])}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_version_1}
+"""Functions that turn a `config.yaml` of format version n into one of version n + 1 (`algorithm.snapshot` has those of
+models and checkpoints)."""
 _EVALUATIONS = {"timesteps": "n", "results": "n episodes", "ep_lengths": "n episodes"}
 _ATTRIBUTIONS = {"epoch": "n", "feature_names": "d", "phi": "n d", "weights": "n d"}
-_NUMBERS = ("epoch", "timesteps", "seconds")
 _RETURNS = {"noise_variance": "n", "returns": "n episodes", "ep_lengths": "n episodes"}
 
 
@@ -64,7 +67,7 @@ class Run:
         self.returns_path = self.path / "returns.npz"
         self.model_path = self.path / "model.safetensors"
         self.state_path = self.path / "state.safetensors"
-        self._columns: list[str] | None = None
+        self.metrics = MetricsFile(self.metrics_path)
 
     @classmethod
     def create(
@@ -156,7 +159,7 @@ class Run:
         try:
             for upgrade in pending(document.get("format", 1), UPGRADES, refusal):
                 document = upgrade(document)
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, ConfigError) as error:
             raise refusal(f"it cannot be upgraded to version {versions.VERSION} ({error})") from error
         document = {"preset": "default", **document, "format": versions.VERSION}
         wanted = {"environment": str, "algorithm": str, "preset": str, "total_timesteps": int, "config": dict}
@@ -171,44 +174,11 @@ class Run:
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append an epoch's row to `metrics.csv`; the first row's keys are the columns."""
-        try:
-            with open(self.metrics_path, "a+", newline="", encoding="utf-8") as file:
-                if self._columns is None:
-                    file.seek(0)
-                    self._columns = next(csv.reader(file), None)
-                if self._columns is None:
-                    self._columns = list(row)
-                    csv.writer(file).writerow(self._columns)
-                csv.DictWriter(file, self._columns, extrasaction="ignore").writerow(row)
-        except OSError as error:
-            what = f"{self.metrics_path} could not be written: {error.strerror or error}"
-            raise StorageError(f"{what}. Free some space.") from error
+        self.metrics.append(row)
 
     def read_metrics(self) -> list[dict[str, str]]:
         """The rows of `metrics.csv`; a last line torn off by a crash is left out."""
-        if not self.metrics_path.exists():
-            return []
-        content = read_bytes(self.metrics_path)
-        try:
-            whole = whole_lines(content).decode()
-            rows = list(csv.DictReader(io.StringIO(whole, newline="")))
-            for row in rows:
-                if None in row or None in row.values():
-                    raise ValueError("a row does not have the columns of the first")
-                if not all(math.isfinite(float(row[name])) for name in row.keys() & _NUMBERS):
-                    raise ValueError(f"one of {', '.join(_NUMBERS)} is not a number")
-        except (ValueError, csv.Error) as error:
-            what = f"{self.metrics_path} is damaged ({error})"
-            raise FileFormatError(f"{what}. Restore it from a copy.") from error
-        return rows
-
-    def sync_metrics(self) -> None:
-        """Bring appended rows to the disk, before the checkpoint that relies on them."""
-        try:
-            with open(self.metrics_path, "rb") as file:
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StorageError(f"{self.metrics_path} was not saved: {error.strerror or error}.") from error
+        return self.metrics.read()
 
     def write_evaluations(
         self, timesteps: np.ndarray, results: np.ndarray, ep_lengths: np.ndarray, gap: np.ndarray | None = None
@@ -267,13 +237,7 @@ class Run:
                 "from a copy, or continue without history: delete all but config.yaml and state.safetensors."
             ) from error
         if self.metrics_path.exists():
-            text = io.StringIO(newline="")
-            if rows:
-                writer = csv.DictWriter(text, list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
-            write_atomically(self.metrics_path, text.getvalue().encode())
-            self._columns = None
+            self.metrics.rewrite(rows)
 
 
 def find_runs(root: PathLike) -> list[Run]:

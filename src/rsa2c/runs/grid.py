@@ -6,13 +6,13 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from rsa2c.baselines import settings as rl_zoo
 from rsa2c.baselines.settings import BASELINES, PRESET, SETTABLE, BaselineFields, check_algorithm
-from rsa2c.config import Config, default_timesteps, make_config
+from rsa2c.config import Config, all_settings, default_timesteps, make_config
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RSA2CError, did_you_mean
 from rsa2c.files import PathLike, StorageError, read_yaml
 from rsa2c.runs.names import make_run_id, without_seed, word
@@ -159,7 +159,7 @@ class Grid:
 
 
 def _check_keys(document: Any, source: str) -> None:
-    known = {item.name for item in fields(Config)} - set(INSTEAD)
+    known = set(all_settings(Config)) - set(INSTEAD)
     if not isinstance(document, Mapping):
         raise ConfigError(f"{source} must be a mapping such as `environments: [Pendulum-v1]`, got {document!r}.")
     names = [*AXES, *OPTIONS, *sorted(known)]

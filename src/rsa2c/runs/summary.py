@@ -50,7 +50,8 @@ class Summary:
 def summarised(data: RunData) -> dict[str, Any]:
     """The fields of a run's summary."""
     if data.returns is None:
-        raise FileFormatError(f"run {data.run.path} has no final evaluation. Make it with: rsa2c resume {data.run.path}")
+        path = data.run.path
+        raise FileFormatError(f"run {path} has no final evaluation. Make it with: rsa2c resume {path}")
     document, last = data.document, data.last_row
     return {
         "run": data.run.path.name,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,12 +72,11 @@ def check_same(job: Job, data: RunData) -> None:
             f"run {path} was told to train {data.total_timesteps:,} steps, the sweep asks for "
             f"{job.total_timesteps:,}. Use another --out, or delete that run's folder."
         )
-    wanted = job.settings()
-    for item in fields(wanted):
-        asked, had = getattr(wanted, item.name), data.settings.get(item.name, item.default)
+    for name, asked in job.settings().settings().items():
+        had = data.settings.get(name)
         if asked not in ("auto", had):
             raise ConfigError(
-                f"run {path} was made with {item.name}={had!r}, the sweep asks for {asked!r}. "
+                f"run {path} was made with {name}={had!r}, the sweep asks for {asked!r}. "
                 "Use another --out, or delete that run's folder."
             )
 

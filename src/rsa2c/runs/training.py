@@ -8,15 +8,13 @@ reaches, byte for byte, the model of a run that was never stopped. `baseline_tra
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import numpy as np
 
 from rsa2c.agent import RSA2C
-from rsa2c.algorithm.learner import PHASES
 from rsa2c.baselines.policy import BASELINES, Baseline
 from rsa2c.config import algorithm_name, default_timesteps, make_config
 from rsa2c.envs.watchdog import native_limit
@@ -24,6 +22,7 @@ from rsa2c.errors import ConfigError
 from rsa2c.files import PathLike, StorageError
 from rsa2c.progress import progress
 from rsa2c.runs import baseline_training
+from rsa2c.runs.checkpointer import Checkpointer
 from rsa2c.runs.data import RunData
 from rsa2c.runs.evaluation import (
     EVALUATION_SEED,
@@ -31,13 +30,12 @@ from rsa2c.runs.evaluation import (
     evaluate_agent,
     evaluate_policy,
     longest_episode,
-    optimality_gap,
     signals_ignored,
     terminations_interrupt,
 )
 from rsa2c.runs.folder import Run
 from rsa2c.runs.names import make_run_id
-from rsa2c.runs.track import Tracker, epoch_scalars, evaluation_scalars, tracker_in
+from rsa2c.runs.track import tracker_in
 
 __all__ = [
     "EVALUATION_SEED",
@@ -54,8 +52,6 @@ __all__ = [
 FINAL_EPISODES = 100
 """Episodes of a run's final evaluation, from seed 0 on, as `rsa2c evaluate` plays them."""
 
-CHECKPOINT_INTERVAL = 5.0
-"""Seconds of training between checkpoints (taken at the next epoch boundary)."""
 
 
 def train_run(
@@ -195,7 +191,7 @@ def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> No
     with ExitStack() as stack:
         tracker = stack.enter_context(tracker_in(run.path, agent.num_timesteps if agent.epoch else 0, track))
         show = stack.enter_context(progress(agent, goal, enabled=display))
-        keeper = _Keeper(run, agent, goal, show, tracker)
+        keeper = Checkpointer(run, agent, goal, show, tracker)
         stack.enter_context(terminations_interrupt())
         stack.enter_context(native_limit(agent.config.step_timeout))
         try:
@@ -213,69 +209,3 @@ def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> No
                 kept = f"Epoch {keeper.boundary.state.epoch} is saved"
             error.add_note(f"{kept}. Continue with: rsa2c resume {run.path}")
             raise
-
-
-class _Keeper:
-    """Writes the folder as epochs pass; `boundary` is the agent as it was after the last one."""
-
-    def __init__(
-        self, run: Run, agent: RSA2C, goal: int, show: Callable[..., None], tracker: Tracker | None
-    ) -> None:
-        self.run, self.agent, self.goal, self.show, self.tracker = run, agent, goal, show, tracker
-        self.boundary = agent.snapshot()
-        rows = run.read_metrics()
-        self.seconds = float(rows[-1].get("seconds", 0.0)) if rows else 0.0
-        self.first_seconds, self.first_steps = self.seconds, agent.num_timesteps
-        done = run.read_evaluations() if run.evaluations_path.exists() else None
-        self.evaluations: list[tuple[int, np.ndarray, np.ndarray, float]] = []
-        if done:
-            gap = done.get("gap", np.full(len(done["timesteps"]), np.nan))
-            self.evaluations = list(zip(done["timesteps"], done["results"], done["ep_lengths"], gap, strict=True))
-        self.resumed = self.saved_at = time.perf_counter()
-
-    def after_epoch(self, *_: Any) -> None:
-        """Called by `learn` after every epoch."""
-        now = time.perf_counter()
-        self.seconds += now - self.resumed
-        record = self.agent.record
-        assert record is not None, "an epoch has just ended"
-        times = {"seconds": self.seconds, **{f"seconds_{name}": record.seconds[name] for name in PHASES}}
-        self.run.append_metrics({**record.metrics, **{name: round(x, 5) for name, x in times.items()}})
-        last = self.agent.num_timesteps >= self.goal
-        due = self.agent.epoch % self.agent.config.epochs_between_evaluations == 0
-        self.show(evaluation=self.evaluate() if due or last else None)
-        self.boundary = self.agent.snapshot()
-        if self.tracker is not None:
-            steps, seconds = self.agent.num_timesteps - self.first_steps, self.seconds - self.first_seconds
-            self.tracker.scalars(self.agent.num_timesteps, epoch_scalars(self.agent, seconds, steps))
-        if now - self.saved_at > CHECKPOINT_INTERVAL:
-            self.save()
-        self.resumed = time.perf_counter()
-
-    def evaluate(self) -> float:
-        """Evaluate the agent now; the mean return."""
-        result = evaluate_agent(self.agent)
-        gap = optimality_gap(self.agent)
-        self.evaluations.append((self.agent.num_timesteps, result.returns, result.lengths, gap))
-        if self.tracker is not None:
-            scalars = evaluation_scalars(result.returns, result.lengths)
-            self.tracker.scalars(self.agent.num_timesteps, scalars)
-        return result.mean
-
-    def save(self) -> None:
-        """Write the boundary; the checkpoint comes last, so that all it counts on is there."""
-        boundary, run = self.boundary, self.run
-        if run.metrics_path.exists():
-            run.sync_metrics()
-        past = [row for row in self.evaluations if row[0] <= boundary.state.steps]
-        if past:
-            timesteps, results, lengths, gaps = zip(*past, strict=True)
-            gap = None if np.all(np.isnan(gaps)) else np.array(gaps)
-            run.write_evaluations(np.array(timesteps), np.stack(results), np.stack(lengths), gap)
-        if boundary.attributions:
-            epochs, phi, weights = zip(*boundary.attributions, strict=True)
-            names = np.array(boundary.task.feature_names)
-            run.write_attributions(np.array(epochs), names, np.stack(phi), np.stack(weights))
-        boundary.save(run.model_path)
-        boundary.save(run.state_path, checkpoint=True)
-        self.saved_at = time.perf_counter()
