@@ -5,7 +5,7 @@ import pytest
 
 from rsa2c.errors import DataError
 from rsa2c.kernel.kernels import RBF
-from rsa2c.kernel.linalg import second_moment, solve_positive
+from rsa2c.kernel.linalg import ridge_regression, second_moment, solve_positive
 
 
 def test_single_precision_products_stay_positive_definite():
@@ -32,3 +32,15 @@ def test_solve_and_its_errors():
         solve_positive(-matrix, np.ones(2), "the fit", "Raise the ridge")
     with pytest.raises(DataError, match="the fit"):
         solve_positive(matrix, np.array([np.nan, 1.0]), "the fit", "Raise the ridge")
+
+
+def test_ridge_regression_minimises_its_definition():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(80, 3))
+    kernel, ridge = RBF(1.5, np.ones(3)), 1e-2
+    phi, gram, targets = kernel(x, x[:10]), kernel(x[:10], x[:10]), rng.normal(size=(80, 2))
+    found = ridge_regression(phi, targets, gram, ridge, "the fit", "Raise the ridge")
+    slope = phi.T @ (phi @ found - targets) / 80 + ridge * gram @ found
+    np.testing.assert_allclose(slope, 0.0, atol=1e-12)
+    with pytest.raises(DataError, match=r"the fit .*Raise the ridge"):
+        ridge_regression(phi, targets, -gram, 100.0, "the fit", "Raise the ridge")

@@ -143,7 +143,7 @@ def cheapest_removals(dictionary: Dictionary, coefficients: NDArray, count: int,
     """(count,): positions to remove one after the other, each the cheapest on the batch once the former are gone.
 
     Removing j maps K^-1 to E K^-1 and K^-1 G K^-1 to E (K^-1 G K^-1) E^T with E = I - K^-1 e_j e_j^T / [K^-1]_jj:
-    O(q^2) a removal. Two states that stand in for each other are each cheap alone, never both.
+    O(q^2) per removal. Two states that stand in for each other are each cheap alone, never both.
     """
     inverse = dictionary.inverse()
     effect = inverse @ second_moment @ inverse

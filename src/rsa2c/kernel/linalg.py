@@ -1,4 +1,4 @@
-"""Two verbs for positive definite systems: build a second moment that is one, and solve."""
+"""Verbs for positive definite systems: build a second moment that is one, solve, and ridge regression from both."""
 
 from __future__ import annotations
 
@@ -30,3 +30,16 @@ def solve_positive(matrix: NDArray, right: NDArray, name: str, remedy: str) -> N
     if not np.all(np.isfinite(solution)):
         raise DataError(f"{name} is not finite. {remedy}.")
     return solution
+
+
+def ridge_regression(
+    phi: NDArray, targets: NDArray, gram: NDArray, ridge: float, name: str, remedy: str
+) -> NDArray[np.float64]:
+    """(q, m): c = (Phi^T Phi / N + ridge K)^-1 Phi^T Y / N for features phi (N, q) and targets Y (N, m).
+
+    These c minimise sum_n |phi_n c - y_n|^2 / N + ridge tr(c^T K c), with K (q, q) the `gram` of the dictionary.
+    Products are taken in the precision of phi, the system is solved in double precision; `name` and `remedy` are for
+    the error of a system that has no solution.
+    """
+    right = (phi.T @ targets.astype(phi.dtype, copy=False)).astype(np.float64) / len(phi)
+    return solve_positive(second_moment(phi) + ridge * gram, right, name, remedy)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from rsa2c.errors import DataError
 from rsa2c.kernel.dictionary import Dictionary, removed
 from rsa2c.kernel.kernels import ProductKernel
-from rsa2c.kernel.linalg import ROUNDING, second_moment, solve_positive
+from rsa2c.kernel.linalg import ROUNDING, ridge_regression
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Normaliser:
 class RKHSFunction:
     """f(s) = offset + sum_j k(x, x_j) c_j with x = normaliser(s), on a dictionary of states x_j.
 
-    Coefficients are (q, m), one column an output. Called with raw states (N, d) it gives (N, m), with one
+    Coefficients are (q, m), one column per output. Called with raw states (N, d) it gives (N, m), with one
     state (d,) it gives (m,).
     """
 
@@ -99,7 +99,7 @@ class RKHSFunction:
         return self.kernel(x, self.centres) @ self.coefficients + self.offset
 
     def norm(self) -> NDArray[np.float64]:
-        """(m,): RKHS norm of each output, the offset apart: sqrt(c^T K_DD c)."""
+        """(m,): RKHS norm sqrt(c^T K_DD c) of each output, without its offset."""
         squared = np.einsum("im,ij,jm->m", self.coefficients, self.dictionary.gram, self.coefficients, optimize=True)
         return np.sqrt(np.maximum(squared, 0.0))
 
@@ -139,8 +139,7 @@ class RKHSFunction:
         x = np.asarray(x, dtype=np.float64)
         features = dictionary.kernel(x, dictionary.centres)
         error = self.kernel(x, self.centres) @ self.coefficients - features @ coefficients
-        metric = second_moment(features) + ridge * dictionary.gram
-        correction = solve_positive(metric, features.T @ error / len(x), "the re-projection", "Raise its ridge")
+        correction = ridge_regression(features, error, dictionary.gram, ridge, "the re-projection", "Raise its ridge")
         return replace(self, dictionary=dictionary, coefficients=coefficients + correction)
 
     def _checked(self, states: ArrayLike) -> tuple[NDArray[np.float64], bool]:
