@@ -30,6 +30,7 @@ from sklearn.kernel_ridge import KernelRidge
 from _provenance import write
 from rsa2c.attribution import explain
 from rsa2c.attribution.cme import cme_values
+from rsa2c.attribution.game import Game
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF
 from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
@@ -190,7 +191,7 @@ def conditional_errors(sizes: tuple[int, ...], repeats: int) -> np.ndarray:
         for j, embedding in enumerate(EMBEDDINGS):
             squares = []
             for b in backgrounds:
-                values = cme_values(states, b, centre[None], np.ones((1, 1)), RBF(1.0, scales**2), embedding)[0]
+                values = cme_values(Game(states, b, centre[None], np.ones((1, 1)), RBF(1.0, scales**2)), embedding)[0]
                 squares.append(np.mean((values[..., 0] - truth) ** 2))
             errors[i, j] = np.sqrt(np.mean(squares)) / size_of_truth
     return errors

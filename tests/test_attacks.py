@@ -13,8 +13,9 @@ from rsa2c.errors import ConfigError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF, Laplace
 from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
-from rsa2c.robustness.attacks import ATTACKS, BoxSearch, ascend, differenced, make_attack, policy_target, pulled
+from rsa2c.robustness.attacks import ATTACKS, BoxSearch, ascend, make_attack
 from rsa2c.robustness.regions import Region
+from rsa2c.robustness.targets import differenced, policy_target, pulled
 
 NORMS = ("l2", "linf")
 

@@ -13,6 +13,7 @@ from oracles import (
 )
 from rsa2c.attribution import explain
 from rsa2c.attribution.cme import cme_values
+from rsa2c.attribution.game import Game
 from rsa2c.attribution.models import Expansion
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.kernel.kernels import RBF, kernel_from_name
@@ -62,9 +63,8 @@ def test_enumerated_values_and_interactions_are_those_of_the_definition(embeddin
 def test_ends_hold_to_rounding(embedding, approximation):
     x, background, centres, coefficients, kernel = problem(d=6, n=40, q=20)
     rng = np.random.default_rng(0)
-    _, _, nobody, everybody = cme_values(
-        x, background, centres, coefficients, kernel, embedding, approximation=approximation, rank=12, rng=rng
-    )
+    game = Game(x, background, centres, coefficients, kernel)
+    _, _, nobody, everybody = cme_values(game, embedding, approximation=approximation, rank=12, rng=rng)
     mean = (kernel(background, centres) @ coefficients).mean(axis=0)
     np.testing.assert_allclose(nobody, np.broadcast_to(mean, nobody.shape), atol=1e-11)
     np.testing.assert_allclose(everybody, kernel(x, centres) @ coefficients, atol=1e-11)
@@ -80,12 +80,11 @@ def test_the_paper_embedding_reports_what_it_misses():
 
 def test_nystroem_with_every_landmark_is_exact_and_random_features_come_close():
     x, background, centres, coefficients, kernel = problem(d=4, n=30, q=10)
-    exact = cme_values(x, background, centres, coefficients, kernel, ridge=1e-2)[0]
+    game = Game(x, background, centres, coefficients, kernel)
+    exact = cme_values(game, ridge=1e-2)[0]
     for approximation, rank, tolerance in (("nystroem", 30, 1e-7), ("fourier", 1500, 0.1)):
         rng = np.random.default_rng(0)
-        values = cme_values(
-            x, background, centres, coefficients, kernel, ridge=1e-2, approximation=approximation, rank=rank, rng=rng
-        )[0]
+        values = cme_values(game, ridge=1e-2, approximation=approximation, rank=rank, rng=rng)[0]
         np.testing.assert_allclose(values, exact, atol=tolerance * np.abs(exact).max())
 
 
@@ -107,13 +106,12 @@ def test_groups_join_together():
 
 
 def coverage(repeats, pairs=30):
-    x, background, centres, coefficients, kernel = problem(d=6, n=16, q=8, states=1, outputs=1)
-    parts = (x, background, centres, coefficients, kernel)
-    exact = cme_values(*parts)[0]
+    game = Game(*problem(d=6, n=16, q=8, states=1, outputs=1))
+    exact = cme_values(game)[0]
     rng = np.random.default_rng(1)
     inside = []
     for _ in range(repeats):
-        values, error, *_ = cme_values(*parts, permutations=2 * pairs, rng=rng)
+        values, error, *_ = cme_values(game, permutations=2 * pairs, rng=rng)
         inside.append(np.abs(values - exact) <= 1.96 * error)
     return np.mean(inside)
 
@@ -167,9 +165,8 @@ def gaussian_errors(sizes, repeats, embedding, d=4):
         squares = []
         for _ in range(repeats):
             background = rng.multivariate_normal(np.zeros(d), covariance, size=size)
-            values = cme_values(
-                states, background, centre[None], np.ones((1, 1)), RBF(1.0, scales**2), embedding, ridge=1e-3
-            )[0][..., 0]
+            game = Game(states, background, centre[None], np.ones((1, 1)), RBF(1.0, scales**2))
+            values = cme_values(game, embedding, ridge=1e-3)[0][..., 0]
             squares.append(np.mean((values - truth) ** 2))
         errors.append(np.sqrt(np.mean(squares) / np.mean(truth**2)))
     return errors
@@ -199,7 +196,10 @@ def test_the_ridge_is_chosen_by_held_out_error_and_named():
         ({"approximation": "fourrier"}, "Did you mean 'fourier'"),
         ({"permutations": 2}, "at least 4"),
         ({"interactions": True, "permutations": 8}, "at most 10 players"),
-        ({"rank": 0}, "rank must be at least 1"),
+        ({"approximation": "nystroem", "rank": 0}, "rank must be at least 1"),
+        ({"rank": 8}, "rank=8 needs an approximation: 'nystroem' or 'fourier'"),
+        ({"nodes": 4}, "nodes is a setting of method='kme' and would do nothing with method='cme'"),
+        ({"rigde": 1e-3}, "no option 'rigde'.*Did you mean 'ridge'"),
         ({"tolerance": 0.0}, "tolerance must be a positive number"),
     ],
 )
@@ -210,6 +210,5 @@ def test_bad_settings_are_named(options, message):
 
 
 def test_the_low_level_function_insists_on_a_generator_for_sampling():
-    x, background, centres, coefficients, kernel = problem(d=12)
     with pytest.raises(ConfigError, match="random generator"):
-        cme_values(x, background, centres, coefficients, kernel)
+        cme_values(Game(*problem(d=12)))

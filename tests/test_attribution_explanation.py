@@ -166,6 +166,10 @@ def bad(states, position=(2, 1), number=np.nan):
         ({"nodes": lambda s: 0}, ConfigError, "nodes must be a positive number"),
         ({"nodes": lambda s: "all"}, ConfigError, "nodes must be a positive number"),
         ({"tolerance": lambda s: -1.0}, ConfigError, "tolerance must be a positive number"),
+        ({"tolerance": lambda s: 0.1, "nodes": lambda s: 3}, ConfigError, "tolerance chooses the number of nodes"),
+        ({"ridge": lambda s: 0.1}, ConfigError, "ridge is a setting of method='cme'.*Leave it out"),
+        ({"rng": lambda s: np.random.default_rng(0)}, ConfigError, "rng is a setting of method='cme'"),
+        ({"node": lambda s: 3}, ConfigError, "no option 'node'.*Did you mean 'nodes'"),
     ],
 )
 def test_bad_input_is_refused_with_the_remedy(function, states, change, error, message):

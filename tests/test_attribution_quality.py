@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import rsa2c
-from rsa2c.attribution import explain, explain_policy
-from rsa2c.attribution.quality import deletion_insertion, infidelity, masked_returns, sensitivity_max
+from rsa2c.attribution import explain
+from rsa2c.attribution.quality import deletion_insertion, infidelity, sensitivity_max
+from rsa2c.closed_loop import explain_policy, masked_returns
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.kernel.dictionary import Dictionary
 

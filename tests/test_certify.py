@@ -15,15 +15,9 @@ from rsa2c.kernel.kernels import RBF, Laplace
 from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 from rsa2c.robustness import bounds as theory
 from rsa2c.robustness.attacks import output_attacks
-from rsa2c.robustness.certificates import (
-    Local,
-    bounds,
-    certified_radius,
-    certify,
-    mean_distance,
-    tightest,
-    total_variation,
-)
+from rsa2c.robustness.certificates import certified_radius, certify, total_variation
+from rsa2c.robustness.deviations import bounds, mean_distance, tightest
+from rsa2c.robustness.expansion import Local
 from rsa2c.robustness.regions import Region
 
 NORMS = ("l2", "linf")
@@ -276,9 +270,14 @@ def test_representation_error_of_one_remembered_state() -> None:
     assert theory.representation_error(kernel, c[None], c[None], s, s) == pytest.approx(0.0, abs=1e-7)
 
 
+def quantities(agent: rsa2c.RSA2C, value: RKHSFunction | None, states: int, epsilon: float) -> list[theory.Quantity]:
+    parts = (agent.policy, value, agent.background, agent.config.gamma, agent.background[:states])
+    return theory.paper_quantities(*parts, Region(epsilon), np.random.default_rng(0))
+
+
 def test_paper_quantities_hold_or_are_refused() -> None:
     agent = rsa2c.RSA2C("Pendulum-v1", "advanced-ac", seed=0).learn(20_000)
-    rows = theory.paper_quantities(agent, agent.background[:8], Region(0.05), np.random.default_rng(0))
+    rows = quantities(agent, agent.value, 8, 0.05)
     by_name = {row.name: row for row in rows}
     for row in rows:
         assert row.measured is None or row.bound is None or row.measured <= row.bound, row.name
@@ -293,7 +292,7 @@ def test_paper_quantities_hold_or_are_refused() -> None:
 def test_agents_without_a_value_critic_are_certified_too() -> None:
     agent = rsa2c.RSA2C("Pendulum-v1", "rkhs-ac", seed=0).learn(10_000)
     assert agent.certify(agent.background[:3], 0.01).value is None
-    rows = theory.paper_quantities(agent, agent.background[:3], Region(0.01), np.random.default_rng(0))
+    rows = quantities(agent, None, 3, 0.01)
     assert [row.name.split(",")[0] for row in rows] == ["Theorem 1", "policy total variation"]
 
 

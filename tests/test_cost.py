@@ -13,8 +13,9 @@ import pytest
 import counting
 import rsa2c.algorithm.guidance
 from rsa2c import RSA2C
-from rsa2c.attribution.games import scaled_quadrature
+from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import shapley_product
+from rsa2c.attribution.quadrature import scaled_quadrature
 from rsa2c.attribution.simd import LANES
 from rsa2c.baselines.policy import make_baseline
 from rsa2c.baselines.settings import Settings, settings
@@ -56,7 +57,7 @@ class Drift(gym.Env):
 
 
 def counted_shapley(x, background, centres, coefficients, kernel, nodes):
-    """The sweeps of `attribution/games.py` in plain loops on counting numbers: nodes in fours and twos, by lanes."""
+    """The sweeps of `quadrature.py` in plain loops on counting numbers: nodes in fours and twos, by lanes."""
     gaussian, d = kernel.name == "rbf", x.shape[1]
     xs, bs, cs = (counting.numbers(array * kernel.scales) for array in (x, background, centres))
     outputs = coefficients.shape[1]
@@ -119,7 +120,8 @@ def test_shapley_values_cost_what_plain_loops_count(d, nodes, kernel):
     before = counting.TALLY["operations"]
     slow = counted_shapley(x, background, centres, coefficients, scale, nodes)
     counted = counting.TALLY["operations"] - before
-    np.testing.assert_allclose(slow, shapley_product(x, background, centres, coefficients, scale, nodes), atol=1e-12)
+    fast = shapley_product(Game(x, background, centres, coefficients, scale), nodes)
+    np.testing.assert_allclose(slow, fast, atol=1e-12)
     formula = cost.shapley_flops(len(x), len(background), len(centres), d, 2, nodes, scale.factor_operations)
     assert formula == pytest.approx(counted, rel=0.01)
 
@@ -159,11 +161,11 @@ def counted_epoch(agent, monkeypatch):
             yield
             counts[name] = tally["operations"] - before
 
-        def shapley(x, background, centres, coefficients, kernel, nodes):
-            plain = [np.asarray(array) for array in (x, background, centres, coefficients)]
-            kernel = kernel_from_name(kernel.name, kernel.length_scale, np.asarray(kernel.weights))
+        def shapley(game, nodes):
+            plain = [np.asarray(array) for array in (game.states, game.background, game.centres, game.coefficients)]
+            kernel = kernel_from_name(game.kernel.name, game.kernel.length_scale, np.asarray(game.kernel.weights))
             counted_shapley(*plain, kernel, nodes)
-            return exact(*plain, kernel, nodes).view(counting.Counted)
+            return exact(Game(*plain, kernel), nodes).view(counting.Counted)
 
         patch.setattr(rsa2c.algorithm.guidance, "shapley_product", shapley)
         patch.setattr(agent.env, "step", lambda action: step(np.asarray(action)))

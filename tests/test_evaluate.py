@@ -136,7 +136,7 @@ def test_noise_in_normalised_units_is_scaled_by_the_agents_normaliser():
     result = evaluate(agent, "Pendulum-v1", episodes=2, noise_variance=0.01, units="normalised")
     wrapped = ObservationNoise(gym.make("Pendulum-v1"), 0.01 * std**2)
     assert result.returns[1] == by_hand(Feedback(), wrapped, 1)[0]
-    with pytest.raises(ConfigError, match="needs an agent with a normaliser, which Feedback has not"):
+    with pytest.raises(ConfigError, match="needs an agent with a normaliser, which Feedback does not have"):
         evaluate(Feedback(), "Pendulum-v1", episodes=1, units="normalised")
     with pytest.raises(ConfigError, match="units must be one of raw, normalised"):
         evaluate(agent, "Pendulum-v1", episodes=1, units="std")

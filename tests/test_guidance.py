@@ -6,6 +6,7 @@ import pytest
 from rsa2c.algorithm import guidance
 from rsa2c.algorithm.guidance import Importances, measure, shadow_critic
 from rsa2c.algorithm.released import ratio_weights
+from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import shapley_product
 from rsa2c.attribution.sampled import permutation_values
 from rsa2c.config import ReleasedGuidance, ShadowGuidance
@@ -98,8 +99,9 @@ def test_one_permutation_is_efficient_and_right_on_average():
     kernel = RBF(1.2, np.array([1.0, 0.5, 2.0, 1.0]))
     x, background, centres = rng.normal(size=(3, 4)), rng.normal(size=(9, 4)), rng.normal(size=(6, 4))
     coefficients = rng.normal(size=(6, 2))
-    draws = [permutation_values(x, background, centres, coefficients, kernel, rng) for _ in range(1500)]
-    exact = shapley_product(x, background, centres, coefficients, kernel, 2)
+    game = Game(x, background, centres, coefficients, kernel)
+    draws = [permutation_values(game, rng) for _ in range(1500)]
+    exact = shapley_product(game, 2)
     total = kernel(x, centres) @ coefficients - (kernel(background, centres) @ coefficients).mean(axis=0)
     np.testing.assert_allclose(draws[0].sum(axis=1), total, atol=1e-12)
     error = np.std(draws, axis=0) / np.sqrt(len(draws))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
     from rsa2c.attribution import Explanation, KernelExplainer
-    from rsa2c.attribution.surrogate import explain_policy
+    from rsa2c.closed_loop import explain_policy
     from rsa2c.config import ALGORITHMS, Config, make_config
     from rsa2c.envs import Distractors, ObservationNoise, make_env
     from rsa2c.evaluate import EvaluationResult, Policy, evaluate
@@ -33,7 +33,7 @@ _MODULES = {
     "Policy": "evaluate",
     "RKHSFunction": "kernel.rkhs",
     "evaluate": "evaluate",
-    "explain_policy": "attribution.surrogate",
+    "explain_policy": "closed_loop",
     "make_config": "config",
     "make_env": "envs",
 }

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
@@ -16,10 +15,8 @@ from rsa2c.envs.names import env_id, episode_limit
 from rsa2c.envs.single import Factory, make_single
 from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, DataError, EnvError
+from rsa2c.robustness.attacks import Attack
 from rsa2c.robustness.regions import Units, unit_scale
-
-if TYPE_CHECKING:
-    from rsa2c.robustness.attacks import Attack
 
 _SIDE_BY_SIDE = 64  # episodes that run together
 _PATIENCE = 100_000  # steps of an episode that nothing ever stops
@@ -82,13 +79,13 @@ def evaluate(
 ) -> EvaluationResult:
     """Returns of `episodes` episodes of a policy.
 
-    `env` is a Gymnasium id or a factory, whose wrappers are kept. Episode i runs in an environment of its
-    own, made for it and reset with seed + i, under noise drawn from the same seed; so it does not depend on
-    how many others run beside it (for deterministic policies: with `deterministic=False` the policy's own
-    generator draws for all at once). They go in lock step, with one call of `predict` for all. Observation
-    noise is in raw units, or with `units="normalised"` in those of the agent's normaliser. `max_steps`
-    stops longer episodes. `attack` (`rsa2c.robustness.attacks.make_attack`) perturbs what the policy sees, after the
-    noise. A step of an episode may take `step_timeout` seconds.
+    `env` is a Gymnasium id or a factory, whose wrappers are kept. Episode i runs in an environment of its own, made
+    for it and reset with seed + i, under noise drawn from the same seed; so it does not depend on how many others run
+    beside it (for deterministic policies: with `deterministic=False` the policy's own generator draws for all at once).
+    Episodes advance in lock step, with one call of `predict` for all. Observation noise is in raw units, or with
+    `units="normalised"` in those of the agent's normaliser. `max_steps` stops longer episodes. `attack`
+    (`rsa2c.robustness.attacks.make_attack`) perturbs what the policy sees, after the noise. A step of an episode may
+    take `step_timeout` seconds.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
@@ -99,77 +96,92 @@ def evaluate(
     if seed < 0:
         raise ConfigError(f"seed must be a whole number that is not negative, got {seed}.")
     variance = noise_variance * np.square(unit_scale(policy, units))
-
-    returns, lengths = np.zeros(episodes), np.zeros(episodes, dtype=np.int64)
+    waves = []
     for start in range(0, episodes, _SIDE_BY_SIDE):
-        wave = range(start, min(start + _SIDE_BY_SIDE, episodes))
-        singles = [make_single(env, noise_variance=variance, distractors=distractors) for _ in wave]
+        numbers = range(start, min(start + _SIDE_BY_SIDE, episodes))
+        singles = [make_single(env, noise_variance=variance, distractors=distractors) for _ in numbers]
         try:
             with watching(env_id(singles[0]), None, step_timeout, "episode") as watch:
-                _run(policy, singles, seed, wave, returns, lengths, deterministic, max_steps, attack, watch)
+                wave = _Wave(policy, singles, numbers, seed, attack, watch)
+                waves.append(wave.run(deterministic, max_steps))
         finally:
             for single in singles:
                 single.close()
-    return EvaluationResult(returns, lengths)
+    returns, lengths = zip(*waves, strict=True)
+    return EvaluationResult(np.concatenate(returns), np.concatenate(lengths))
 
 
-def _run(
-    policy: Policy,
-    singles: list[gym.Env[Any, Any]],
-    seed: int,
-    wave: range,
-    returns: NDArray[np.float64],
-    lengths: NDArray[np.int64],
-    deterministic: bool,
-    max_steps: int | None,
-    attack: Attack | None,
-    watch: Watch,
-) -> None:
-    """One episode in each environment, added to `returns` and `lengths` at the numbers in `wave`."""
-    one: Any = singles[0]
-    width, action_space = len(singles), one.action_space
-    shape = (width, one.observation_space.shape[0])
-    known = getattr(policy, "feature_names", None)
-    if known is not None and len(known) != shape[1]:
-        raise DataError(
-            f"an agent of {len(known)} features cannot act in {env_id(one)}, which has {shape[1]}. Evaluate it where "
-            "it was trained, with as many distractors."
-        )
-    starts = []
-    for watch.who, single in zip(wave, singles, strict=True):
-        with watch(0):
-            observation, _ = single.reset(seed=seed + watch.who)
-        starts.append(watch.shaped(observation, shape[1:]))
-    observations = np.stack(starts)
-    check_observations(one, observations, shape, 0, wave, "episode")
-    patience = _PATIENCE if max_steps is None and episode_limit(one) is None else None
-    rngs = [np.random.default_rng([_ATTACK_STREAM, seed + i]) for i in wave]
-    running = np.ones(width, dtype=bool)
-    rewards = np.zeros(width)
-    state: Any = None
-    step = 0
-    while running.any():
-        # A recurrent policy keeps a state for every environment, so its batch keeps them all to the end
-        rows = np.flatnonzero(running) if state is None else np.arange(width)
-        first = np.full(len(rows), step == 0)
-        seen = observations[rows] if attack is None else attack(observations[rows], [rngs[row] for row in rows])
-        actions, state = policy.predict(seen, state, first, deterministic)
-        check_actions(one, actions, (len(rows), *action_space.shape), step)
-        step += 1
-        rewards[:] = 0.0
-        for row, action in zip(rows, actions.astype(action_space.dtype, copy=False), strict=True):
-            if running[row]:
-                watch.who = wave[row]
-                with watch(step):
-                    observation, rewards[row], terminated, truncated, _ = singles[row].step(action)
-                observations[row] = watch.shaped(observation, shape[1:])
-                lengths[watch.who] = step
-                running[row] = not (terminated or truncated or step == max_steps)
-        check_observations(one, observations, shape, step, wave, "episode")
-        check_rewards(one, rewards, width, step, wave, "episode")
-        returns[wave.start : wave.stop] += rewards
-        if step == patience:
-            raise EnvError(
-                f"{env_id(one)} has no episode limit and did not end within {patience:,} steps. "
-                "Pass max_steps."
+class _Wave:
+    """Episodes that advance in lock step, one environment each; `numbers` are those of the episodes."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        singles: list[Any],
+        numbers: range,
+        seed: int,
+        attack: Attack | None,
+        watch: Watch,
+    ) -> None:
+        self.policy, self.singles, self.numbers, self.attack, self.watch = policy, singles, numbers, attack, watch
+        self.one = singles[0]
+        self.shape = (len(singles), self.one.observation_space.shape[0])
+        known = getattr(policy, "feature_names", None)
+        if known is not None and len(known) != self.shape[1]:
+            raise DataError(
+                f"an agent of {len(known)} features cannot act in {env_id(self.one)}, which has {self.shape[1]}. "
+                "Evaluate it where it was trained, with as many distractors."
             )
+        self.rngs = [np.random.default_rng([_ATTACK_STREAM, seed + i]) for i in numbers]
+        self.running = np.ones(len(singles), dtype=bool)
+        self.lengths = np.zeros(len(singles), dtype=np.int64)
+        self.observations = self._reset(seed)
+
+    def _reset(self, seed: int) -> NDArray[Any]:
+        starts = []
+        for number, single in zip(self.numbers, self.singles, strict=True):
+            self.watch.who = number
+            with self.watch(0):
+                observation, _ = single.reset(seed=seed + number)
+            starts.append(self.watch.shaped(observation, self.shape[1:]))
+        observations = np.stack(starts)
+        check_observations(self.one, observations, self.shape, 0, self.numbers, "episode")
+        return observations
+
+    def run(self, deterministic: bool, max_steps: int | None) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Returns and lengths of the episodes, each (E,)."""
+        patience = _PATIENCE if max_steps is None and episode_limit(self.one) is None else None
+        returns, state, step = np.zeros(len(self.singles)), None, 0
+        while self.running.any():
+            # A recurrent policy keeps a state for every environment, so its batch keeps them all to the end
+            rows = np.flatnonzero(self.running) if state is None else np.arange(len(self.singles))
+            actions, state = self.policy.predict(self._seen(rows), state, np.full(len(rows), step == 0), deterministic)
+            check_actions(self.one, actions, (len(rows), *self.one.action_space.shape), step)
+            step += 1
+            returns += self._step(rows, actions, step, max_steps)
+            if step == patience:
+                raise EnvError(
+                    f"{env_id(self.one)} has no episode limit and did not end within {patience:,} steps. "
+                    "Pass max_steps."
+                )
+        return returns, self.lengths
+
+    def _seen(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """What the policy sees of these environments."""
+        true = self.observations[rows]
+        return true if self.attack is None else self.attack(true, [self.rngs[row] for row in rows])
+
+    def _step(self, rows: NDArray[np.intp], actions: NDArray[Any], step: int, max_steps: int | None) -> Any:
+        """Rewards (E,) of one step, zero where an episode is over."""
+        rewards = np.zeros(len(self.singles))
+        for row, action in zip(rows, actions.astype(self.one.action_space.dtype, copy=False), strict=True):
+            if self.running[row]:
+                self.watch.who = self.numbers[row]
+                with self.watch(step):
+                    observation, rewards[row], terminated, truncated, _ = self.singles[row].step(action)
+                self.observations[row] = self.watch.shaped(observation, self.shape[1:])
+                self.lengths[row] = step
+                self.running[row] = not (terminated or truncated or step == max_steps)
+        check_observations(self.one, self.observations, self.shape, step, self.numbers, "episode")
+        check_rewards(self.one, rewards, len(self.singles), step, self.numbers, "episode")
+        return rewards

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.work import Attribution
 from rsa2c.attribution.cme import cme_values
+from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
 from rsa2c.config import CME, ReleasedGuidance, ShadowGuidance
@@ -168,19 +169,19 @@ def measure(
         return x[rng.choice(len(x), min(count, len(x)), replace=False)].astype(np.float64)
 
     states, background = drawn(rule.attribution_states), drawn(rule.attribution_background)
-    game = (states, background, dictionary.centres, coefficients, dictionary.kernel)
+    game = Game(states, background, dictionary.centres, coefficients, dictionary.kernel)
     if isinstance(rule.game, CME):
         phi = cme_values(
-            *game,
+            game,
             embedding=rule.game.cme_embedding,
             ridge=rule.game.cme_ridge,
             permutations=None if enumerates(x.shape[1]) else CME_PERMUTATIONS,
             rng=rng,
         )[0]
     elif isinstance(rule, ReleasedGuidance) and rule.phi_estimator == "permutation":
-        phi = permutation_values(*game, rng)
+        phi = permutation_values(game, rng)
     else:
-        phi = shapley_product(*game, min(NODES, exact_nodes(x.shape[1])))
+        phi = shapley_product(game, min(NODES, exact_nodes(x.shape[1])))
     statistic = STATISTICS[rule.phi_statistic] if isinstance(rule, ReleasedGuidance) else np.square
     means = np.stack([statistic(phi[:, :, source]).sum(axis=2).mean(axis=0) for source in explained.sources])
     null = means[:, d:].mean(axis=1) if means.shape[1] > d else np.zeros(len(means))

@@ -1,10 +1,13 @@
-"""Attribution: Shapley values of kernel functions, exact where that is possible, with error bars where it is not."""
+"""Attribution: Shapley values of kernel functions, exact where that is possible, with error bars where it is not.
+
+Nothing here knows an environment; what needs one is in `rsa2c.closed_loop`.
+"""
 
 from rsa2c.attribution.explainer import KernelExplainer
 from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.explanation import Explanation
 from rsa2c.attribution.prototypes import Prototypes, prototypes
-from rsa2c.attribution.surrogate import PolicyExplanation, explain_policy
+from rsa2c.attribution.surrogate import PolicyExplanation
 
 __all__ = [
     "Explanation",
@@ -12,6 +15,5 @@ __all__ = [
     "PolicyExplanation",
     "Prototypes",
     "explain",
-    "explain_policy",
     "prototypes",
 ]

@@ -8,18 +8,16 @@ state, with standard errors taken over pairs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import comb
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.attribution.embedding import Coalition, ConditionalGame
+from rsa2c.attribution.game import Game
 from rsa2c.attribution.progress import Progress, silent
 from rsa2c.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from rsa2c.kernel.kernels import ProductKernel
 
 Array = NDArray[np.float64]
 ENUMERATE = 10
@@ -28,93 +26,75 @@ LEAST_PAIRS = 16
 
 
 def cme_values(
-    x: Array,
-    background: Array,
-    centres: Array,
-    coefficients: Array,
-    kernel: ProductKernel,
+    game: Game,
     embedding: str = "intercept",
     ridge: float = 1e-3,
     permutations: int | None = None,
     rng: np.random.Generator | None = None,
     tolerance: float | None = None,
-    players: Sequence[NDArray[np.intp]] | None = None,
     approximation: str | None = None,
     rank: int = 64,
     progress: Progress = silent,
 ) -> tuple[Array, Array | None, Array, Array]:
-    """Shapley values (T, d, m), their standard errors or None, v(none) and v(all), both (T, m).
+    """Shapley values (T, players, m), their standard errors or None, v(none) and v(all), both (T, m).
 
-    Everything is in the kernel's own (normalised) units. `permutations` is the number of sampled orders, rounded up
-    to pairs; None enumerates up to `ENUMERATE` players and samples `DEFAULT_PERMUTATIONS` above. With a `tolerance`
-    sampling stops, after `LEAST_PAIRS` pairs at the earliest and `permutations` orders at the latest, when every
-    standard error is below tolerance times the largest absolute value of its output. Sampling and approximations draw
-    from `rng`.
+    `permutations` is the number of sampled orders, rounded up to pairs; None enumerates up to `ENUMERATE` players and
+    samples `DEFAULT_PERMUTATIONS` above. With a `tolerance` sampling stops, after `LEAST_PAIRS` pairs at the earliest
+    and `permutations` orders at the latest, when every standard error is below tolerance times the largest absolute
+    value of its output. Sampling and approximations draw from `rng`.
     """
-    game = ConditionalGame(
-        x, background, centres, coefficients, kernel, embedding, ridge, players, approximation, rank, rng
-    )
-    if permutations is None and len(game.players) <= ENUMERATE:
-        table = _table(game, progress)
+    conditional = ConditionalGame(game, embedding, ridge, approximation, rank, rng)
+    if permutations is None and game.player_count <= ENUMERATE:
+        table = _table(conditional, progress)
         return shapley_from_table(table), None, table[0], table[-1]
     if rng is None:
         raise ConfigError(
-            f"CME values of {len(game.players)} players are sampled and need a random generator: "
+            f"CME values of {game.player_count} players are sampled and need a random generator: "
             "pass rng=numpy.random.default_rng(seed)."
         )
     if permutations is None:
         permutations = DEFAULT_PERMUTATIONS if tolerance is None else 100 * DEFAULT_PERMUTATIONS
-    return _sampled(game, (permutations + 1) // 2, rng, tolerance, progress)
+    return _sampled(conditional, (permutations + 1) // 2, rng, tolerance, progress)
 
 
 def cme_interactions(
-    x: Array,
-    background: Array,
-    centres: Array,
-    coefficients: Array,
-    kernel: ProductKernel,
+    game: Game,
     embedding: str = "intercept",
     ridge: float = 1e-3,
     rng: np.random.Generator | None = None,
-    players: Sequence[NDArray[np.intp]] | None = None,
     approximation: str | None = None,
     rank: int = 64,
     progress: Progress = silent,
 ) -> tuple[Array, None, Array, Array, Array]:
-    """What `cme_values` gives by enumeration, and the Shapley interaction indices (T, d, d, m)."""
-    game = ConditionalGame(
-        x, background, centres, coefficients, kernel, embedding, ridge, players, approximation, rank, rng
-    )
-    table = _table(game, progress)
+    """What `cme_values` gives by enumeration, and the Shapley interaction indices (T, players, players, m)."""
+    table = _table(ConditionalGame(game, embedding, ridge, approximation, rank, rng), progress)
     return shapley_from_table(table), None, table[0], table[-1], interactions_from_table(table)
 
 
 def choose_ridge(
-    background: Array,
-    centres: Array,
-    coefficients: Array,
-    kernel: ProductKernel,
-    embedding: str = "intercept",
-    candidates: Sequence[float] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
+    game: Game, embedding: str = "intercept", candidates: Sequence[float] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 ) -> float:
     """The candidate whose regressions of f on few features predict held-out background states best.
 
     Every fourth state is held out; the coalitions are prefixes and suffixes of the feature order, of all sizes.
     """
-    held = np.arange(len(background)) % 4 == 3
+    held = np.arange(len(game.background)) % 4 == 3
     if not held.any():
-        raise DataError(f"choosing the ridge needs at least 4 background states, got {len(background)}: pass a number.")
-    train, test = background[~held], background[held]
-    outputs = [kernel(states, centres) @ coefficients for states in (train, test)]
+        raise DataError(
+            f"choosing the ridge needs at least 4 background states, got {len(game.background)}: pass a number."
+        )
+    train, test = game.background[~held], game.background[held]
+    split = replace(game, states=test, background=train, players=None)
+    outputs = [game.kernel(states, game.centres) @ game.coefficients for states in (train, test)]
     errors = []
     for ridge in candidates:
-        game = ConditionalGame(test, train, centres, coefficients, kernel, embedding, ridge)
+        conditional = ConditionalGame(split, embedding, ridge)
         error = 0.0
-        for order in (range(len(game.players)), range(len(game.players) - 1, -1, -1)):
-            coalition = game.empty()
+        for order in (range(split.player_count), range(split.player_count - 1, -1, -1)):
+            coalition = conditional.empty()
             for player in order:
-                coalition = game.join(coalition, player)
-                error += float(np.square(game.weights(coalition).T @ outputs[0] - outputs[1]).sum())
+                coalition = conditional.join(coalition, player)
+                error += float(np.square(conditional.weights(coalition).T @ outputs[0] - outputs[1]).sum())
         errors.append(error)
     return float(candidates[int(np.argmin(errors))])
 
@@ -138,7 +118,10 @@ def _table(game: ConditionalGame, progress: Progress) -> Array:
 
 
 def shapley_from_table(table: Array) -> Array:
-    """Shapley values (T, d, m) from the values (2^d, T, m) of all coalitions."""
+    """Shapley values (T, d, m) from the values (2^d, T, m) of all coalitions,
+
+    phi_i = sum over C without i of |C|! (d - |C| - 1)! / d! (v(C + i) - v(C)).
+    """
     count = len(table).bit_length() - 1
     masks, sizes = _masks(count)
     values = np.empty((table.shape[1], count, table.shape[2]))
@@ -150,7 +133,10 @@ def shapley_from_table(table: Array) -> Array:
 
 
 def interactions_from_table(table: Array) -> Array:
-    """Shapley interaction indices (T, d, d, m), empty on the diagonal, from the values of all coalitions."""
+    """Shapley interaction indices (T, d, d, m), zero on the diagonal, from the values of all coalitions,
+
+    I_ij = sum over C without i, j of |C|! (d - |C| - 2)! / (d - 1)! (v(C + i + j) - v(C + i) - v(C + j) + v(C)).
+    """
     count = len(table).bit_length() - 1
     masks, sizes = _masks(count)
     indices = np.zeros((table.shape[1], count, count, table.shape[2]))

@@ -15,15 +15,13 @@ phi (Nystroem or random Fourier) in place of K_C a coalition costs O(n r^2) inst
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-if TYPE_CHECKING:
-    from rsa2c.kernel.kernels import ProductKernel
+from rsa2c.attribution.game import Game
 
 Array = NDArray[np.float64]
 EMBEDDINGS = ("intercept", "marginal", "paper")
@@ -40,41 +38,34 @@ class Coalition(NamedTuple):
 
 
 class ConditionalGame:
-    """The game of T states among players, each a set of features; values are (T, m) for one coalition."""
+    """The game of T states among players; values are (T, m) for one coalition."""
 
     def __init__(
         self,
-        x: Array,
-        background: Array,
-        centres: Array,
-        coefficients: Array,
-        kernel: ProductKernel,
+        game: Game,
         embedding: str = "intercept",
         ridge: float = 1e-3,
-        players: Sequence[NDArray[np.intp]] | None = None,
         approximation: str | None = None,
         rank: int = 64,
         rng: np.random.Generator | None = None,
     ) -> None:
-        self.coefficients, self.embedding, self.name = coefficients, embedding, kernel.name
-        self.x, self.background, self.centres = (array * kernel.scales for array in (x, background, centres))
-        self.players = [np.array([i]) for i in range(x.shape[1])] if players is None else list(players)
-        self.approximation = approximation
-        n = len(background)
-        self.damping = n * ridge
+        scales = game.kernel.scales
+        self.kernel, self.coefficients, self.embedding = game.kernel, game.coefficients, embedding
+        self.x, self.background, self.centres = (a * scales for a in (game.states, game.background, game.centres))
+        d, n = self.x.shape[1], len(self.background)
+        self.players = [np.array([i]) for i in range(d)] if game.players is None else list(game.players)
+        self.approximation, self.damping = approximation, n * ridge
         if approximation is not None:
             rng = np.random.default_rng(0) if rng is None else rng
             self.rank = min(rank, n) if approximation == "nystroem" else rank
             if approximation == "nystroem":
                 self.landmarks = self.background[rng.choice(n, self.rank, replace=False)]
             else:
-                shape = (x.shape[1], self.rank)
-                self.frequencies = rng.normal(size=shape) if kernel.name == "rbf" else rng.standard_cauchy(shape)
+                self.frequencies = game.kernel.frequencies((d, self.rank), rng)
                 self.phase = rng.uniform(0, 2 * np.pi, self.rank)
 
     def _log_factor(self, left: Array, right: Array) -> Array:
-        u = left[:, None] - right[None, :]
-        return -0.5 * u * u if self.name == "rbf" else -np.abs(u)
+        return self.kernel.log_factor(left[:, None] - right[None, :])
 
     def _log_factors(self, player: int) -> Coalition:
         """The sums of log factors, or of phases, that one player brings along."""

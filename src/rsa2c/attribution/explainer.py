@@ -25,7 +25,7 @@ class KernelExplainer:
 
     `background` (B, d) are the states absent features are drawn from, in the units of X, as in shap. Models inside a
     Pipeline of scalers are explained in the Pipeline's units. A classifier is explained by its decision function or
-    latent mean, one output a class or a pair of classes. `model` may also be a tuple (centres, coefficients,
+    latent mean, one output per class or pair of classes. `model` may also be a tuple (centres, coefficients,
     length_scales), with `kernel` "rbf" or "laplace". Columns of a data frame name the features. Further options are
     those of `rsa2c.attribution.explain` and can be changed in each call.
     """

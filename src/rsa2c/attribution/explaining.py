@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
 
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.attribution.cme import DEFAULT_PERMUTATIONS, ENUMERATE, choose_ridge, cme_interactions, cme_values
-from rsa2c.attribution.embedding import APPROXIMATIONS, EMBEDDINGS
 from rsa2c.attribution.explanation import Explanation
-from rsa2c.attribution.inputs import Groups, checked, named_features, named_players, one_of, picked_outputs, positive
+from rsa2c.attribution.game import Game
+from rsa2c.attribution.inputs import Groups, checked, named_features, named_players, picked_outputs
 from rsa2c.attribution.kme import choose_nodes, exact_nodes, interaction_product, shapley_product
-from rsa2c.attribution.progress import reporter
+from rsa2c.attribution.progress import Progress, reporter
+from rsa2c.attribution.settings import (
+    DEFAULT_RANK,
+    DEFAULT_TOLERANCE,
+    InterventionalSettings,
+    ObservationalSettings,
+    settings_of,
+)
 from rsa2c.errors import ConfigError
-
-if TYPE_CHECKING:
-    from rsa2c.kernel.kernels import ProductKernel
+from rsa2c.kernel.kernels import ProductKernel
 
 Array = NDArray[np.float64]
-METHODS = ("kme", "cme")
-DEFAULT_TOLERANCE = 1e-9
 STATE_BYTES = 60_000_000
 LONG_GAME = 10**10
 
@@ -49,6 +53,16 @@ class KernelFunction(Protocol):
     def normaliser(self) -> Any: ...
 
 
+class Played(NamedTuple):
+    """A game's result; base (T, m) is without the function's offset, and `statement` says how it was computed."""
+
+    values: Array
+    base: Array
+    std_error: Array | None
+    interactions: Array | None
+    statement: str
+
+
 def explain(
     function: KernelFunction,
     states: ArrayLike,
@@ -59,176 +73,133 @@ def explain(
     outputs: Sequence[str | int] | None = None,
     groups: Groups | None = None,
     interactions: bool = False,
-    tolerance: float | None = None,
-    nodes: int | str | None = None,
-    embedding: str = "intercept",
-    ridge: float | str = 1e-3,
-    permutations: int | None = None,
-    approximation: str | None = None,
-    rank: int = 64,
-    rng: np.random.Generator | None = None,
     progress: bool | None = None,
+    **options: Any,
 ) -> Explanation:
     """Shapley values of every output at every state.
 
-    `method="kme"`, interventional: exact. Quadrature nodes follow from `tolerance` (relative to each output's largest
-    value, 1e-9 unless given), or are a number, or `"exact"` for ceil(d/2).
-
-    `method="cme"`, observational: enumerated up to ten players, above that sampled with standard errors by
-    `permutations` orders, or until `tolerance` is reached, drawn from `rng` (seeded with 0 unless given);
-    `embedding`, `ridge` (a number, or `"auto"` to choose it by held-out error), `approximation` and `rank` as
-    in `embedding.py`.
+    `method="kme"` is the interventional game, computed by quadrature: exact with `nodes="exact"`; otherwise the error
+    is estimated and kept under `tolerance` (`InterventionalSettings`). `method="cme"` is the observational game:
+    enumerated up to ten players, above that sampled with standard errors (`ObservationalSettings`: `tolerance`,
+    `embedding`, `ridge`, `permutations`, `approximation`, `rank`, `rng`). An option of the other game is refused.
 
     `groups` maps names to features that join coalitions together, one player each; features in no group stay players
     of their own. `progress` shows a line with the time left; None shows it for long jobs at a terminal.
     """
-    one_of("method", method, METHODS)
-    one_of("embedding", embedding, EMBEDDINGS)
-    if approximation is not None:
-        one_of("approximation", approximation, APPROXIMATIONS)
+    settings = settings_of(method, options)
     d = function.kernel.dimension
     states, background = checked("states", states, d), checked("background", background, d)
-    names = named_features(feature_names, d)
-    players, player_names = named_players(groups, names)
+    players, player_names = named_players(groups, named_features(feature_names, d))
     picked = picked_outputs(outputs, function.output_names)
-    rng = np.random.default_rng(0) if rng is None else rng
     x, b = function.normaliser(states), function.normaliser(background)
     coefficients = np.ascontiguousarray(function.coefficients[:, picked])
-    offset = np.zeros(len(picked)) if function.offset is None else function.offset[picked]
-    parts = (x, b, function.centres, coefficients, function.kernel)
-    at, average = _evaluated(x, *parts[2:]), _evaluated(b, *parts[2:]).mean(axis=0)
-    if method == "kme":
-        values, pairs, game = _kme(parts, players, tolerance, nodes, interactions, progress)
-        error, base = None, np.broadcast_to(average, at.shape)
+    game = Game(x, b, function.centres, coefficients, function.kernel, players)
+    at, mean = game.function(x), game.function(b).mean(axis=0)
+    if isinstance(settings, InterventionalSettings):
+        played = _interventional(game, settings, interactions, progress)
     else:
-        settings = {"embedding": embedding, "approximation": approximation, "rank": rank}
-        values, error, base, pairs, game = _cme(
-            parts, players, tolerance, ridge, permutations, interactions, rng, progress, settings
-        )
-    if pairs is not None:
-        pairs = _shap_convention(pairs, values)
-    data = states if players is None else np.column_stack([states[:, p].mean(axis=1) for p in players])
+        played = _observational(game, settings, interactions, progress)
     return Explanation(
-        values=values,
-        base_values=base + offset,
-        data=data,
+        values=played.values,
+        base_values=played.base + (0.0 if function.offset is None else function.offset[picked]),
+        data=states if players is None else np.column_stack([states[:, p].mean(axis=1) for p in players]),
         feature_names=player_names,
         output_names=tuple(function.output_names[o] for o in picked),
-        efficiency_residual=values.sum(axis=1) - (at - average),
-        game=game,
-        std_error=error,
-        interactions=pairs,
+        efficiency_residual=played.values.sum(axis=1) - (at - mean),
+        game=played.statement,
+        std_error=played.std_error,
+        interactions=None if played.interactions is None else _shap_convention(played.interactions, played.values),
     )
 
 
-def _kme(
-    parts: tuple[Array, Array, Array, Array, ProductKernel],
-    players: list[NDArray[np.intp]] | None,
-    tolerance: float | None,
-    nodes: int | str | None,
-    interactions: bool,
-    show: bool | None,
-) -> tuple[Array, Array | None, str]:
-    x, background, centres, _, _ = parts
-    d = x.shape[1] if players is None else len(players)
-    most, error, word = exact_nodes(d), 0.0, "exact"
-    if nodes is None:
-        tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
-        positive("tolerance", tolerance)
-        count, error = choose_nodes(*parts, tolerance, players)
-        word = "exact" if count == most else f"exact to {tolerance:.0e} (two more nodes change {error:.0e})"
-    elif nodes == "exact":
-        count = most
-    elif isinstance(nodes, int | np.integer) and nodes > 0:
-        count = int(nodes)
-        word = "exact" if count >= most else "precision not checked"
-    else:
-        raise ConfigError(f"nodes must be a positive number, 'exact' or None, got {nodes!r}.")
-    work = len(x) * len(centres) * len(background) * d * count * (d if interactions else 1)
+def _interventional(
+    game: Game, settings: InterventionalSettings, interactions: bool, show: bool | None
+) -> Played:
+    count, precision = _nodes(game, settings)
+    d, states = game.player_count, len(game.states)
+    times = d if interactions else 1
     estimate = 0.0
-    if work > LONG_GAME:
+    if states * len(game.centres) * len(game.background) * d * count * times > LONG_GAME:
         started = time.perf_counter()
-        shapley_product(x[:1], *parts[1:], count, players)
-        estimate = (time.perf_counter() - started) * len(x) * (d if interactions else 1)
-    report = reporter(show, f"KME values of {len(x)} states, {numba.get_num_threads()} threads", estimate)
-    values = shapley_product(*parts, count, players, (lambda done: report(done / 2)) if interactions else report)
+        shapley_product(game.at(game.states[:1]), count)
+        estimate = (time.perf_counter() - started) * states * times
+    report = reporter(show, f"KME values of {states} states, {numba.get_num_threads()} threads", estimate)
+    values = shapley_product(game, count, (lambda done: report(done / 2)) if interactions else report)
     pairs = None
     if interactions:
         # Interactions vary a little more than values do, hence two more nodes where they are not exact anyway.
         enough = max(1, min(exact_nodes(d - 1), count + 2))
-        pairs = interaction_product(*parts, enough, players, lambda done: report(0.5 + done / 2))
-    return values, pairs, f"KME, interventional, {len(background)} background states, nodes={count}, {word}"
+        pairs = interaction_product(game, enough, lambda done: report(0.5 + done / 2))
+    base = np.broadcast_to(game.function(game.background).mean(axis=0), (states, game.outputs))
+    statement = f"KME, interventional, {len(game.background)} background states, nodes={count}, {precision}"
+    return Played(values, base, None, pairs, statement)
 
 
-def _cme(
-    parts: tuple[Array, Array, Array, Array, ProductKernel],
-    players: list[NDArray[np.intp]] | None,
-    tolerance: float | None,
-    ridge: float | str,
-    permutations: int | None,
-    interactions: bool,
-    rng: np.random.Generator | None,
-    show: bool | None,
-    settings: dict[str, Any],
-) -> tuple[Array, Array | None, Array, Array | None, str]:
-    x, background, centres, coefficients, kernel = parts
-    if permutations is not None and permutations < 4:
-        raise ConfigError(
-            f"permutations must be at least 4, two antithetic pairs, for a standard error; got {permutations}."
-        )
-    if tolerance is not None:
-        positive("tolerance", tolerance)
-    if settings["rank"] < 1:
-        raise ConfigError(f"rank must be at least 1, got {settings['rank']}.")
-    if isinstance(ridge, str):
-        one_of("ridge", ridge, ("auto",))
-        chosen = choose_ridge(background, centres, coefficients, kernel, settings["embedding"])
-        ridge_word = f"ridge={chosen:g} by held-out error"
-    else:
-        positive("ridge", ridge)
-        chosen, ridge_word = float(ridge), f"ridge={ridge:g}"
-    count = x.shape[1] if players is None else len(players)
-    enumerated = permutations is None and count <= ENUMERATE
+def _nodes(game: Game, settings: InterventionalSettings) -> tuple[int, str]:
+    """How many quadrature nodes, and how precise the values then are, in words."""
+    most = exact_nodes(game.player_count)
+    if settings.nodes is None:
+        tolerance = DEFAULT_TOLERANCE if settings.tolerance is None else settings.tolerance
+        count, error = choose_nodes(game, tolerance)
+        return count, "exact" if count == most else f"estimated error {error:.0e} (tolerance {tolerance:.0e})"
+    count = most if settings.nodes == "exact" else int(settings.nodes)
+    return count, "exact" if count >= most else "error not estimated"
+
+
+def _observational(
+    game: Game, settings: ObservationalSettings, interactions: bool, show: bool | None
+) -> Played:
+    ridge, ridge_word = _ridge(game, settings)
+    enumerated = settings.permutations is None and game.player_count <= ENUMERATE
     if interactions and not enumerated:
         raise ConfigError(
-            f"CME interactions are enumerated, for at most {ENUMERATE} players; there are {count}"
-            f"{'' if permutations is None else ' and permutations is set'}. Use groups, or method='kme'."
+            f"CME interactions are enumerated, for at most {ENUMERATE} players; there are {game.player_count}"
+            f"{'' if settings.permutations is None else ' and permutations is set'}. Use groups, or method='kme'."
         )
-    blocks = _state_blocks(len(x), len(centres) + 2 * len(background))
-    orders = DEFAULT_PERMUTATIONS if permutations is None else permutations
-    coalitions = 2**count if enumerated else orders * count
+    options: dict[str, Any] = {
+        "embedding": settings.embedding,
+        "ridge": ridge,
+        "approximation": settings.approximation,
+        "rank": DEFAULT_RANK if settings.rank is None else settings.rank,
+        "rng": np.random.default_rng(0) if settings.rng is None else settings.rng,
+    }
+    blocks = [game.at(game.states[block]) for block in _state_blocks(game)]
+    orders = DEFAULT_PERMUTATIONS if settings.permutations is None else settings.permutations
+    coalitions = 2**game.player_count if enumerated else orders * game.player_count
     started = time.perf_counter()
-    cme_values(x[blocks[0]], *parts[1:], players=[np.arange(x.shape[1])], ridge=chosen, rng=rng, **settings)
+    everybody = [np.arange(game.states.shape[1])]
+    cme_values(replace(blocks[0], players=everybody), **options)
     estimate = (time.perf_counter() - started) / 2 * coalitions * len(blocks)
-    report = reporter(show, f"CME values of {len(x)} states", estimate)
-    results, pairs = [], []
+    report = reporter(show, f"CME values of {len(game.states)} states", estimate)
+    if not interactions:
+        options |= {"permutations": settings.permutations, "tolerance": settings.tolerance}
+    parts = []
     for number, block in enumerate(blocks):
-
-        def partly(done: float, number: int = number) -> None:
-            report((number + done) / len(blocks))
-
-        options: dict[str, Any] = {"players": players, "ridge": chosen, "progress": partly, "rng": rng, **settings}
-        if interactions:
-            *result, pair = cme_interactions(x[block], *parts[1:], **options)
-            pairs.append(pair)
-        else:
-            result = list(cme_values(x[block], *parts[1:], permutations=permutations, tolerance=tolerance, **options))
-        results.append(result)
-    values, base = (np.concatenate([r[i] for r in results]) for i in (0, 2))
-    error = None if enumerated else np.concatenate([r[1] for r in results])
+        play = cme_interactions if interactions else cme_values
+        parts.append(play(block, **options, progress=_part(report, number, len(blocks))))
+    columns = list(zip(*parts, strict=True))
     how = "enumerated" if enumerated else "sampled in antithetic pairs of permutations"
-    extra = "" if settings["approximation"] is None else f", {settings['approximation']} rank {settings['rank']}"
-    game = (
-        f"CME, observational, {settings['embedding']} embedding, {len(background)} background states, "
-        f"{ridge_word}{extra}, {how}"
+    extra = "" if settings.approximation is None else f", {settings.approximation} rank {options['rank']}"
+    return Played(
+        np.concatenate(columns[0]),
+        np.concatenate(columns[2]),
+        None if enumerated else np.concatenate(columns[1]),
+        np.concatenate(columns[4]) if interactions else None,
+        f"CME, observational, {settings.embedding} embedding, {len(game.background)} background states, "
+        f"{ridge_word}{extra}, {how}",
     )
-    return values, error, base, np.concatenate(pairs) if pairs else None, game
 
 
-def _evaluated(x: Array, centres: Array, coefficients: Array, kernel: ProductKernel) -> Array:
-    """f without its offset, (T, m), in blocks of states."""
-    size = max(1, STATE_BYTES // (16 * max(1, len(centres))))
-    return np.concatenate([kernel(x[t : t + size], centres) @ coefficients for t in range(0, len(x), size)])
+def _ridge(game: Game, settings: ObservationalSettings) -> tuple[float, str]:
+    if isinstance(settings.ridge, str):
+        chosen = choose_ridge(game, settings.embedding)
+        return chosen, f"ridge={chosen:g} by held-out error"
+    return float(settings.ridge), f"ridge={settings.ridge:g}"
+
+
+def _part(report: Progress, number: int, parts: int) -> Progress:
+    """Progress of one part of several as progress of the whole."""
+    return lambda done: report((number + done) / parts)
 
 
 def _shap_convention(indices: Array, values: Array) -> Array:
@@ -239,7 +210,8 @@ def _shap_convention(indices: Array, values: Array) -> Array:
     return pairs
 
 
-def _state_blocks(states: int, width: int) -> list[slice]:
-    """Slices of states such that a dozen arrays (states, width) stay within `STATE_BYTES`."""
+def _state_blocks(game: Game) -> list[slice]:
+    """Slices of states such that a dozen arrays (states, centres and twice the background) stay in `STATE_BYTES`."""
+    states, width = len(game.states), len(game.centres) + 2 * len(game.background)
     size = max(1, STATE_BYTES // (12 * 8 * width))
     return [slice(t, min(t + size, states)) for t in range(0, states, size)]

@@ -33,10 +33,12 @@ class Explanation:
     """Shapley values of T states, d features and m outputs.
 
     values (T, d, m) adds up, over features and with base_values (T, m), to the explained function;
-    efficiency_residual (T, m) says how well: sum_i phi_i - (f(s) - base). data (T, d) are the states in their
-    own units. std_error (T, d, m) is None where values are exact. interactions (T, d, d, m), when asked for,
+    efficiency_residual (T, m) says how well: sum_i phi_i - (f(s) - base). It does not bound the error of single
+    values, whose errors can cancel in the sum. data (T, d) are the states in their own units. std_error (T, d, m)
+    is that of sampled values, and None where values are not sampled. interactions (T, d, d, m), when asked for,
     follow shap's convention: symmetric, rows adding up to the values. game says in words which game was played
-    and how precisely. For a game among groups of features, d counts groups and data holds each group's mean
+    and how precisely: "exact" means up to rounding, "estimated error" is `choose_nodes`' estimate, relative to each
+    output's largest value. For a game among groups of features, d counts groups and data holds each group's mean
     over its features.
     """
 
@@ -176,7 +178,7 @@ class Explanation:
                 raise ValueError("it is of another format")
             features, outputs, game = (document[key] for key in ("feature_names", "output_names", "game"))
             if not all(isinstance(name, str) for name in (game, *features, *outputs)):
-                raise ValueError("a name is no text")
+                raise ValueError("a name is not a string")
             if any(array.dtype != np.float64 for array in arrays.values()):
                 raise ValueError("its arrays are not of double precision")
             return cls(feature_names=tuple(features), output_names=tuple(outputs), game=game, **arrays)

@@ -1,4 +1,4 @@
-"""Kernel factors inside compiled code: exp(-u^2/2) or exp(-|u|) of scaled differences u, players' features multiplied.
+"""Kernel factors inside compiled code: exp L(u) of scaled differences u (`kernel/kernels.py`), features multiplied.
 
 A player is one feature or several that join together; `owner` names each feature's player, and a player's factor is the
 exponential of the sum of its features' exponents.
@@ -23,7 +23,10 @@ from rsa2c.attribution.simd import (
     store,
     subtract,
 )
+from rsa2c.kernel.kernels import RBF
 
+SQUARED = RBF.code
+"""L(u) = -u^2 / 2; the other code stands for L(u) = -|u|."""
 LOWEST = -700.0
 """exp of less counts as exp of this, 1e-304, which still is a normal number."""
 ROUND = 1.5 * 2.0**52
@@ -47,7 +50,7 @@ def exponential(v: Any) -> Any:
 
 
 @njit(cache=True)
-def background_factors(lanes: Any, centre: Any, gaussian: bool, owner: Any, scale: float, b: Any) -> None:
+def background_factors(lanes: Any, centre: Any, code: int, owner: Any, scale: float, b: Any) -> None:
     """b, flat (blocks, players, LANES): scale times the factors of a centre and the background's lanes."""
     d = centre.size
     blocks = lanes.size // (d * LANES)
@@ -57,7 +60,7 @@ def background_factors(lanes: Any, centre: Any, gaussian: bool, owner: Any, scal
     for block in range(blocks):
         for i in range(d):
             u = subtract(load(lanes, (block * d + i) * LANES), fill(centre[i]))
-            size = multiply(multiply(u, u), fill(0.5)) if gaussian else at_least(u, subtract(fill(0.0), u))
+            size = multiply(multiply(u, u), fill(0.5)) if code == SQUARED else at_least(u, subtract(fill(0.0), u))
             at = (block * players + owner[i]) * LANES
             store(b, at, subtract(load(b, at), size))
     for k in range(0, b.size, LANES):
@@ -65,11 +68,11 @@ def background_factors(lanes: Any, centre: Any, gaussian: bool, owner: Any, scal
 
 
 @njit(cache=True)
-def state_factors(x: Any, centre: Any, gaussian: bool, owner: Any, a: Any) -> None:
+def state_factors(x: Any, centre: Any, code: int, owner: Any, a: Any) -> None:
     """a, players rounded up to whole vectors: factors of a centre and one state."""
     a[:] = 0.0
     for i in range(centre.size):
         u = x[i] - centre[i]
-        a[owner[i]] -= 0.5 * u * u if gaussian else abs(u)
+        a[owner[i]] -= 0.5 * u * u if code == SQUARED else abs(u)
     for k in range(0, a.size, LANES):
         store(a, k, exponential(load(a, k)))

@@ -1,4 +1,4 @@
-"""What users pass to explainers, checked: every refusal names the thing, the rule, what came and the remedy."""
+"""What users pass to explainers, checked: every refusal names the thing, the rule, what was received and the remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checked(what: str, array: ArrayLike, d: int) -> Array:
     if states.size == 0:
         raise DataError(f"{what} must hold at least one state, got an array of shape {np.shape(array)}.")
     if states.ndim != 2 or states.shape[1] != d:
-        raise DataError(f"{what} must have the shape (N, {d}), one column a feature, got {np.shape(array)}.")
+        raise DataError(f"{what} must have the shape (N, {d}), one column per feature, got {np.shape(array)}.")
     bad = np.argwhere(~np.isfinite(states))
     if len(bad):
         row, column = bad[0]

@@ -2,7 +2,7 @@
 
     I_ij = (a_i - b_i) (a_j - b_j) int_0^1 prod_{l != i, j} z_l(t) dt,    z_l(t) = t a_l + (1 - t) b_l,
 
-a polynomial of degree d - 2, exact with ceil((d-1)/2) nodes; arrays as in `games.py`.
+a polynomial of degree d - 2, exact with ceil((d-1)/2) nodes; arrays as in `quadrature.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, prange
 
 from rsa2c.attribution.factors import background_factors, state_factors
-from rsa2c.attribution.games import Array, Game, quadrature
+from rsa2c.attribution.quadrature import Array, Packed, quadrature
 from rsa2c.attribution.simd import LANES, fill, load, multiply, multiply_add, store, total
 
 
@@ -58,14 +58,14 @@ def _pairs(b: Any, a: Any, share: Any, x: Any, w: Any, work: Any, g: Any) -> Non
 
 
 @njit(cache=True)
-def _state_pairs(game: Any, x: Any, centres: Any, coefficients: Any, t: Any, w: Any, players: int, out: Any) -> None:
+def _state_pairs(packed: Any, x: Any, centres: Any, coefficients: Any, t: Any, w: Any, players: int, out: Any) -> None:
     """Add all centres' interaction indices at one state to out (m, pairs)."""
-    lanes, share, owner, gaussian = game
+    background, share, owner, code = packed
     b, a = np.empty(share.size * players), np.empty(-(-players // LANES) * LANES)
     work, g = np.empty((3 * players + 1, t.size * LANES)), np.empty(out.shape[1])
     for j in range(len(centres)):
-        background_factors(lanes, centres[j], gaussian, owner, 1.0, b)
-        state_factors(x, centres[j], gaussian, owner, a)
+        background_factors(background, centres[j], code, owner, 1.0, b)
+        state_factors(x, centres[j], code, owner, a)
         _pairs(b, a[:players], share, t, w, work, g)
         for o in range(len(out)):
             for k in range(g.size):
@@ -73,23 +73,23 @@ def _state_pairs(game: Any, x: Any, centres: Any, coefficients: Any, t: Any, w: 
 
 
 @njit(cache=True)
-def _serial_pairs(game: Any, x: Any, centres: Any, coefficients: Any, t: Any, w: Any, players: int, out: Any) -> None:
+def _serial_pairs(packed: Any, x: Any, centres: Any, eta: Any, t: Any, w: Any, players: int, out: Any) -> None:
     for n in range(len(x)):
-        _state_pairs(game, x[n], centres, coefficients, t, w, players, out[n])
+        _state_pairs(packed, x[n], centres, eta, t, w, players, out[n])
 
 
 @njit(cache=True, parallel=True)
-def _threaded_pairs(game: Any, x: Any, centres: Any, coefficients: Any, t: Any, w: Any, players: int, out: Any) -> None:
+def _threaded_pairs(packed: Any, x: Any, centres: Any, eta: Any, t: Any, w: Any, players: int, out: Any) -> None:
     for n in prange(len(x)):
-        _state_pairs(game, x[n], centres, coefficients, t, w, players, out[n])
+        _state_pairs(packed, x[n], centres, eta, t, w, players, out[n])
 
 
 def add_interactions(
-    game: Game, x: Array, centres: Array, coefficients: Array, nodes: int, players: int, out: Array
+    packed: Packed, x: Array, centres: Array, coefficients: Array, nodes: int, players: int, out: Array
 ) -> None:
     """Add the interaction indices of all centres' games at the states x to out (T, m, players (players-1) / 2).
 
     Pairs are in the order of `triu_indices`. Threads split the states.
     """
     run = _serial_pairs if numba.get_num_threads() == 1 else _threaded_pairs
-    run(game, x, centres, coefficients, *quadrature(nodes), players, out)
+    run(packed, x, centres, coefficients, *quadrature(nodes), players, out)

@@ -1,101 +1,73 @@
 """Interventional ("off-manifold") Shapley values of kernel expansions: the KME game.
 
-For f = sum_j eta_j k(., c_j) with a product kernel and background states x^b the game is
-v(C) = E_b f(s_C, x^b_rest). Each pair of a centre and a background state is a product game with the factors
-a_i = k_i(s_i, c_ji) and b_i = k_i(x^b_i, c_ji), and the Shapley value is linear in the game: the values of f are the
-product games' values (`games.py`), averaged over the background and summed with the coefficients, all outputs at
-once. A group of features that join together is one player whose factor is the product of theirs: a product game again.
+For f = sum_j eta_j k(., c_j) with a product kernel and B background states x^b the game is
+
+    v(C) = (1/B) sum_b f(s_C, x^b_rest) = (1/B) sum_b sum_j eta_j prod_{i in C} a_i prod_{i not in C} b_i,
+    a_i = k_i(s_i, c_ji),    b_i = k_i(x^b_i, c_ji).
+
+Each pair of a centre and a background state is a product game, and the Shapley value is linear in the game: the values
+of f are the product games' values (`quadrature.py`), averaged over the background and summed with the coefficients, all
+outputs at once. A group of features that join together is one player whose factor is the product of theirs: a product
+game again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.attribution.games import Game, add_values
+from rsa2c.attribution.game import Game, spread
 from rsa2c.attribution.interactions import add_interactions
 from rsa2c.attribution.progress import Progress, silent
+from rsa2c.attribution.quadrature import Packed, add_values
 from rsa2c.attribution.simd import LANES
 
-if TYPE_CHECKING:
-    from rsa2c.kernel.kernels import ProductKernel
-
 Array = NDArray[np.float64]
-Players = Sequence[NDArray[np.intp]]
 STATE_BLOCK, PAIR_BLOCK = 256, 16
-CHECKED_STATES = 3
+SCREENED_STATES, CONFIRMED_STATES = 64, 4
+"""States at which `choose_nodes` tries a thinned game, and those of them at which it tries the whole one."""
 CHOICE_CENTRES, CHOICE_BACKGROUND = 64, 32
+MARGIN = 10.0
+"""By which `choose_nodes` wants differences below the tolerance, since it does not see every state."""
 
 
-def shapley_product(
-    x: Array,
-    background: Array,
-    centres: Array,
-    coefficients: Array,
-    kernel: ProductKernel,
-    nodes: int,
-    players: Players | None = None,
-    progress: Progress = silent,
-) -> Array:
-    """Shapley values (T, d, m) of f = sum_j coefficients_j k(., centres_j) at the states x (T, d).
+def shapley_product(game: Game, nodes: int, progress: Progress = silent) -> Array:
+    """Shapley values (T, players, m) by quadrature with so many nodes; `exact_nodes` of them are exact.
 
-    Everything is in the kernel's own (normalised) units. With `players`, sets of features, d counts those. States
-    go through in blocks of bounded memory and sums have a fixed order: equal inputs give equal bytes on any number of
-    threads.
+    States go through in blocks of bounded memory and sums have a fixed order: equal inputs give equal bytes on any
+    number of threads.
     """
-    return _values_by_nodes(x, background, centres, coefficients, kernel, (nodes,), players, progress)[0]
+    return _values_by_nodes(game, (nodes,), progress)[0]
 
 
-def _values_by_nodes(
-    x: Array,
-    background: Array,
-    centres: Array,
-    coefficients: Array,
-    kernel: ProductKernel,
-    counts: Sequence[int],
-    players: Players | None = None,
-    progress: Progress = silent,
-) -> list[Array]:
-    """`shapley_product` for several numbers of nodes, which share the factors."""
-    game, count = _game(background, kernel, players)
-    xs, cs = np.ascontiguousarray(x * kernel.scales), np.ascontiguousarray(centres * kernel.scales)
-    coefficients = np.ascontiguousarray(coefficients, dtype=np.float64)
-    values = np.zeros((len(counts), coefficients.shape[1], len(x), count))
+def _values_by_nodes(game: Game, counts: Sequence[int], progress: Progress = silent) -> list[Array]:
+    """`shapley_product` for several numbers of nodes."""
+    packed, (x, centres, coefficients) = _packed(game), _scaled(game)
+    values = np.zeros((len(counts), game.outputs, len(x), game.player_count))
     for t in range(0, len(x), STATE_BLOCK):
         for nodes, out in zip(counts, values, strict=True):
             block = np.ascontiguousarray(out[:, t : t + STATE_BLOCK])
-            add_values(game, xs[t : t + STATE_BLOCK], cs, coefficients, nodes, block)
+            add_values(packed, x[t : t + STATE_BLOCK], centres, coefficients, nodes, block)
             out[:, t : t + STATE_BLOCK] = block
         progress(min(1.0, (t + STATE_BLOCK) / len(x)))
     return [np.ascontiguousarray(out.transpose(1, 2, 0)) for out in values]
 
 
-def interaction_product(
-    x: Array,
-    background: Array,
-    centres: Array,
-    coefficients: Array,
-    kernel: ProductKernel,
-    nodes: int,
-    players: Players | None = None,
-    progress: Progress = silent,
-) -> Array:
-    """Shapley interaction indices (T, d, d, m), symmetric with an empty diagonal; arguments as `shapley_product`.
+def interaction_product(game: Game, nodes: int, progress: Progress = silent) -> Array:
+    """Shapley interaction indices (T, players, players, m), symmetric with an empty diagonal.
 
-    ceil((d-1)/2) nodes are exact.
+    ceil((players - 1) / 2) nodes are exact.
     """
-    game, count = _game(background, kernel, players)
-    xs, cs = np.ascontiguousarray(x * kernel.scales), np.ascontiguousarray(centres * kernel.scales)
-    coefficients = np.ascontiguousarray(coefficients, dtype=np.float64)
-    indices = np.zeros((len(x), coefficients.shape[1], count * (count - 1) // 2))
+    packed, (x, centres, coefficients) = _packed(game), _scaled(game)
+    count = game.player_count
+    indices = np.zeros((len(x), game.outputs, count * (count - 1) // 2))
     for t in range(0, len(x), PAIR_BLOCK):
         block = slice(t, t + PAIR_BLOCK)
-        add_interactions(game, xs[block], cs, coefficients, nodes, count, indices[block])
+        add_interactions(packed, x[block], centres, coefficients, nodes, count, indices[block])
         progress(min(1.0, block.stop / len(x)))
-    full = np.zeros((len(x), count, count, coefficients.shape[1]))
+    full = np.zeros((len(x), count, count, game.outputs))
     i, j = np.triu_indices(count, 1)
     full[:, i, j] = full[:, j, i] = indices.transpose(0, 2, 1)
     return full
@@ -106,53 +78,72 @@ def exact_nodes(players: int) -> int:
     return -(-players // 2)
 
 
-def choose_nodes(
-    x: Array,
-    background: Array,
-    centres: Array,
-    coefficients: Array,
-    kernel: ProductKernel,
-    tolerance: float,
-    players: Players | None = None,
-) -> tuple[int, float]:
-    """The fewest nodes, in twos, whose values agree with those of two more nodes, and the largest difference seen.
+def choose_nodes(game: Game, tolerance: float) -> tuple[int, float]:
+    """A number of nodes whose error is estimated to be below the tolerance, and that estimate.
 
-    Differences are relative to the largest absolute value of each output. A thinned game (few centres and background
-    states) proposes a number; the whole game at a few states, the one farthest from the background among them,
-    confirms or raises it. ceil(d/2) nodes need no check and report zero.
+    The error of n nodes is estimated by what n + 2 nodes change, relative to the largest absolute value of each output,
+    and must stay `MARGIN` times below the tolerance. A thinned game (few centres and background states) proposes n; the
+    whole game confirms or raises it at the few states where its error should be largest. This is an estimate from some
+    of the states, not a bound: only `exact_nodes` are exact, which need no estimate and report zero.
     """
-    most = exact_nodes(x.shape[1] if players is None else len(players))
-    distance = np.square((x - background.mean(axis=0)) * kernel.scales).sum(axis=1)
-    sample = x[np.unique([int(distance.argmax()), *_spread(len(x), CHECKED_STATES - 1)])]
-    some, few = _spread(len(centres), CHOICE_CENTRES), _spread(len(background), CHOICE_BACKGROUND)
-    nodes, error = 2, 0.0
-    for b, c, w in ((background[few], centres[some], coefficients[some]), (background, centres, coefficients)):
+    most = exact_nodes(game.player_count)
+    if most <= 2:
+        return most, 0.0
+    screened = game.at(game.states[_suspects(game)])
+    thin = screened.thinned(CHOICE_BACKGROUND, CHOICE_CENTRES)
+    nodes, error = 2, np.zeros(len(screened.states))
+    for tried in (thin, screened):
+        if tried is screened:
+            worst = np.unique([0, 1, *np.argsort(-error)[: CONFIRMED_STATES - 2]])
+            tried = screened.at(screened.states[worst[worst < len(error)]])
         while nodes < most:
-            coarse, fine = _values_by_nodes(sample, b, c, w, kernel, (nodes, nodes + 2), players)
-            difference = np.abs(fine - coarse).max(axis=(0, 1))
-            scale = np.abs(fine).max(axis=(0, 1))
-            if np.all(difference <= tolerance * scale):
-                error = float((difference[scale > 0] / scale[scale > 0]).max(initial=0.0))
+            error = _change(tried, nodes)
+            if error.max() <= tolerance / MARGIN:
                 break
             nodes += 2
-    return (nodes, error) if nodes < most else (most, 0.0)
+    return (nodes, float(error.max())) if nodes < most else (most, 0.0)
 
 
-def _spread(count: int, wanted: int) -> NDArray[np.intp]:
-    """At most `wanted` of `count` positions, evenly spread."""
-    return np.unique(np.linspace(0, count - 1, min(count, wanted)).round().astype(np.intp))
+def _change(game: Game, nodes: int) -> Array:
+    """(T,): the largest change of a state's values by two more nodes, relative to each output's largest value."""
+    coarse, fine = _values_by_nodes(game, (nodes, nodes + 2))
+    scale = np.abs(fine).max(axis=(0, 1))
+    relative = np.abs(fine - coarse).max(axis=1) / np.where(scale > 0, scale, 1.0)
+    return np.asarray(relative.max(axis=1))
 
 
-def _game(background: Array, kernel: ProductKernel, players: Players | None) -> tuple[Game, int]:
-    """The background in lanes, with weights that are zero in lanes that only fill up, and the number of players."""
-    n, d = background.shape
+def _suspects(game: Game) -> NDArray[np.intp]:
+    """Positions of states with large errors in prospect: first the one where f is farthest from its mean and the one
+    farthest from the background, then others evenly spread."""
+    x, b = game.states, game.background
+    distance = np.square((x - b.mean(axis=0)) * game.kernel.scales).sum(axis=1)
+    change = np.abs(game.function(x) - game.function(b).mean(axis=0))
+    change = (change / np.maximum(change.max(axis=0), np.finfo(np.float64).tiny)).max(axis=1)
+    first = [int(change.argmax()), int(distance.argmax())]
+    order = np.concatenate([first, spread(len(x), SCREENED_STATES - 2)])
+    return np.array(list(dict.fromkeys(order.tolist())), dtype=np.intp)
+
+
+def _scaled(game: Game) -> tuple[Array, Array, Array]:
+    """States and centres in units of the kernel's length scales, and the coefficients, contiguous in memory."""
+    scales = game.kernel.scales
+    return (
+        np.ascontiguousarray(game.states * scales),
+        np.ascontiguousarray(game.centres * scales),
+        np.ascontiguousarray(game.coefficients, dtype=np.float64),
+    )
+
+
+def _packed(game: Game) -> Packed:
+    """The background in lanes, with weights that are zero in lanes that only fill up."""
+    n, d = game.background.shape
     blocks = -(-n // LANES)
     padded = np.zeros((blocks * LANES, d))
-    padded[:n] = background * kernel.scales
+    padded[:n] = game.background * game.kernel.scales
     share = np.zeros(blocks * LANES)
     share[:n] = 1.0 / n
     owner = np.arange(d)
-    for number, features in enumerate(players or ()):
+    for number, features in enumerate(game.players or ()):
         owner[features] = number
     lanes = np.ascontiguousarray(padded.reshape(blocks, LANES, d).transpose(0, 2, 1)).ravel()
-    return (lanes, share, owner, kernel.name == "rbf"), d if players is None else len(players)
+    return lanes, share, owner, game.kernel.code

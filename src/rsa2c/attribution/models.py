@@ -21,6 +21,11 @@ from rsa2c.kernel.kernels import RBF, Laplace, ProductKernel, kernel_from_name
 Array = NDArray[np.float64]
 Transform = Callable[[Array], Array]
 REMEDY = "Fit it with an RBF kernel, or use one of shap's sampling explainers."
+FROM_GAMMA: dict[str, Callable[[float, int], ProductKernel]] = {
+    "rbf": lambda gamma, d: RBF(1.0, np.full(d, 2.0 * gamma)),
+    "laplacian": lambda gamma, d: Laplace(1.0, np.full(d, gamma**2)),
+}
+"""scikit-learn's exp(-gamma |x - y|^2) and exp(-gamma |x - y|_1) of d features."""
 
 
 def _unchanged(x: Array) -> Array:
@@ -115,7 +120,7 @@ def _support_vectors(model: Any) -> list[Expansion]:
     vectors = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, dtype=np.float64)
     dual = model.dual_coef_
     dual = np.asarray(dual.toarray() if hasattr(dual, "toarray") else dual)
-    kernel = RBF(1.0, np.full(vectors.shape[1], 2.0 * model._gamma))
+    kernel = FROM_GAMMA["rbf"](model._gamma, vectors.shape[1])
     classes = getattr(model, "classes_", None)
     if classes is None:
         return [Expansion(kernel, vectors, dual.T.copy(), np.array(model.intercept_), ("prediction",))]
@@ -133,11 +138,11 @@ def _support_vectors(model: Any) -> list[Expansion]:
 
 def _kernel_ridge(model: Any) -> list[Expansion]:
     _fitted(model, "dual_coef_")
-    name = _named_kernel(model, model.kernel, ("rbf", "laplacian"))
+    name = _named_kernel(model, model.kernel, tuple(FROM_GAMMA))
     centres = np.asarray(model.X_fit_, dtype=np.float64)
     d = centres.shape[1]
-    gamma = 1.0 / d if model.gamma is None else model.gamma
-    kernel = RBF(1.0, np.full(d, 2.0 * gamma)) if name == "rbf" else Laplace(1.0, np.full(d, float(gamma) ** 2))
+    gamma = 1.0 / d if model.gamma is None else float(model.gamma)
+    kernel = FROM_GAMMA[name](gamma, d)
     coefficients = np.asarray(model.dual_coef_).reshape(len(centres), -1)
     m = coefficients.shape[1]
     return [Expansion(kernel, centres, coefficients, np.zeros(m), _numbered(m))]
@@ -155,7 +160,7 @@ def _process_regressor(model: Any) -> list[Expansion]:
 
 
 def _process_classifier(model: Any) -> list[Expansion]:
-    """Latent means: one for two classes, else one a class or a pair of classes, each with a kernel of its own."""
+    """Latent means: one for two classes, else one per class or pair of classes, each with a kernel of its own."""
     _fitted(model, "base_estimator_")
     base, classes = model.base_estimator_, model.classes_
     pairs = [(i, j) for i in range(len(classes)) for j in range(i + 1, len(classes))]

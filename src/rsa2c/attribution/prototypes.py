@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rsa2c.attribution.inputs import checked
+from rsa2c.attribution.inputs import checked, named_features
 from rsa2c.errors import DataError
-
-if TYPE_CHECKING:
-    from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.kernel.rkhs import RKHSFunction
 
 Array = NDArray[np.float64]
 
@@ -58,9 +55,7 @@ def prototypes(
         raise DataError(f"prototypes explains one state of shape ({d},), got shape {np.shape(state)}.")
     if k < 1:
         raise DataError(f"prototypes needs k of at least 1, got {k}.")
-    names = tuple(f"x{i}" for i in range(d)) if feature_names is None else tuple(feature_names)
-    if len(names) != d:
-        raise DataError(f"feature_names must name all {d} features, got {len(names)} names.")
+    names = named_features(feature_names, d)
     x = function.normaliser(checked("state", state, d))
     similarity = function.kernel(x, function.centres)[0]
     shares = similarity[:, None] * function.coefficients

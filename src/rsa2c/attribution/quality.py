@@ -1,24 +1,21 @@
-"""How good is an explanation? Deletion and insertion, infidelity, sensitivity, and what masking does in closed loop.
+"""How good is an explanation? Deletion and insertion, infidelity and sensitivity.
 
-All but the last are measured on the function itself, with absent features replaced by background states, so they say
-whether the values describe the function; the closed-loop return says whether the ranking matters to the task.
+All are measured on the function itself, with absent features replaced by background states, so they say whether the
+values describe the function. Whether the ranking matters to the task is measured by `rsa2c.closed_loop.masked_returns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rsa2c.attribution.explanation import Explanation
 from rsa2c.attribution.inputs import checked
-from rsa2c.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from rsa2c.attribution.explanation import Explanation
-    from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.errors import DataError
+from rsa2c.kernel.rkhs import RKHSFunction
 
 Array = NDArray[np.float64]
 CHUNK = 2**16
@@ -119,47 +116,6 @@ def sensitivity_max(
         moved = explainer(rows + np.asarray(radius) * rng.uniform(-1, 1, rows.shape)).values
         worst = np.maximum(worst, np.sqrt(np.square(moved - values).sum(axis=(1, 2))) / size)
     return worst
-
-
-class MaskedPolicy:
-    """A policy that sees fixed numbers in place of some features."""
-
-    def __init__(self, policy: Any, features: Sequence[int], fill: ArrayLike) -> None:
-        self.policy, self.features, self.fill = policy, list(features), np.asarray(fill, dtype=np.float64)
-
-    def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
-    ) -> tuple[NDArray[Any], Any]:
-        """The policy's prediction for the masked observation or batch."""
-        masked = np.array(observation)
-        masked[..., self.features] = self.fill[self.features]
-        result: tuple[NDArray[Any], Any] = self.policy.predict(masked, state, episode_start, deterministic)
-        return result
-
-
-def masked_returns(
-    policy: Any,
-    env: Any,
-    importances: ArrayLike,
-    fill: ArrayLike,
-    counts: Sequence[int] = (0, 1, 2, 3),
-    episodes: int = 20,
-    seed: int = 0,
-) -> dict[int, Array]:
-    """Closed-loop returns (episodes,) when the k most important features are hidden, for each k in `counts`.
-
-    `importances` (d,) ranks the features, `fill` (d,) is what the policy sees instead, the background's mean
-    for example. Every k runs the same episodes.
-    """
-    from rsa2c.evaluate import evaluate
-
-    order = np.argsort(-np.asarray(importances), kind="stable")
-    if max(counts) > len(order) or min(counts) < 0:
-        raise ConfigError(f"counts must lie between 0 and {len(order)}, the number of features, got {tuple(counts)}.")
-    return {
-        k: evaluate(MaskedPolicy(policy, order[:k].tolist(), fill), env, episodes=episodes, seed=seed).returns
-        for k in counts
-    }
 
 
 def _pair(explanation: Explanation, background: ArrayLike) -> tuple[Array, Array]:

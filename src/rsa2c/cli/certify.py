@@ -60,10 +60,11 @@ def certify(arguments: list[str]) -> None:
     _print_rest(agent, certificate, options)
     region = Region(options.epsilon, options.norm, unit_scale(agent, options.units))
     print("\nthe paper's quantities, and what perturbations did at most (attacks and random ones)")
-    from rsa2c.algorithm.threads import limited_threads
-
+    rng = np.random.default_rng(options.seed)
     with limited_threads(agent.config.threads):
-        for quantity in paper_quantities(agent, states, region, np.random.default_rng(options.seed)):
+        for quantity in paper_quantities(
+            agent.policy, agent.state.value, agent.background, agent.config.gamma, states, region, rng
+        ):
             print(f"  {quantity}")
 
 

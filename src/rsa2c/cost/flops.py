@@ -104,7 +104,7 @@ def _attribution(config: Config, explained: Attribution) -> float:
 def shapley_flops(
     states: int, background: int, centres: int, players: int, outputs: int, nodes: int, factor: int
 ) -> float:
-    """Exact values of the product game (`attribution/games.py`), without padding and without skipped products.
+    """Exact values of the product game (`attribution/quadrature.py`), without padding and without skipped products.
 
     A node costs two operations a factor each way and two to add up, a group of four or two nodes two more. One takes
     `factor` operations, and the background's are scaled.

@@ -72,7 +72,7 @@ class ProductKernel:
         """Draws of omega with E cos(omega u) = exp L(u): the frequencies of random Fourier features."""
         raise NotImplementedError
 
-    def exponents_near(self, exponent: ArrayLike, l2: ArrayLike, l1: ArrayLike) -> tuple[Array, Array]:
+    def exponents_near(self, exponent: Array, l2: Array, l1: Array) -> tuple[Array, Array]:
         """Least and largest -log k(x + D, y) where -log k(x, y) = exponent and the scaled D has |D|_2 <= l2 and
         |D|_1 <= l1."""
         raise NotImplementedError
@@ -161,9 +161,9 @@ class RBF(ProductKernel):
     def frequencies(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         return rng.normal(size=shape)
 
-    def exponents_near(self, exponent: ArrayLike, l2: ArrayLike, l1: ArrayLike) -> tuple[Array, Array]:
+    def exponents_near(self, exponent: Array, l2: Array, l1: Array) -> tuple[Array, Array]:
         """-log k is half the squared distance: the triangle inequality of |.|_2."""
-        apart = np.sqrt(2.0 * np.asarray(exponent))
+        apart = np.sqrt(2.0 * exponent)
         return np.maximum(apart - l2, 0.0) ** 2 / 2, (apart + l2) ** 2 / 2
 
     def bind(self, y: NDArray, dtype: np.dtype | type = np.float64) -> Features:
@@ -229,10 +229,9 @@ class Laplace(ProductKernel):
     def frequencies(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         return rng.standard_cauchy(shape)
 
-    def exponents_near(self, exponent: ArrayLike, l2: ArrayLike, l1: ArrayLike) -> tuple[Array, Array]:
+    def exponents_near(self, exponent: Array, l2: Array, l1: Array) -> tuple[Array, Array]:
         """-log k is the sum of absolute differences: the triangle inequality of |.|_1."""
-        apart = np.asarray(exponent)
-        return np.maximum(apart - l1, 0.0), apart + np.asarray(l1)
+        return np.maximum(exponent - l1, 0.0), exponent + l1
 
 
 KERNELS: dict[str, type[ProductKernel]] = {kernel.name: kernel for kernel in (RBF, Laplace)}

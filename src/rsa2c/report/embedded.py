@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import choose_nodes, exact_nodes
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ class Embedded:
         visited = self.agent.background
         x = function.normaliser(np.vstack([visited[-6:], visited.min(axis=0), visited.max(axis=0)]))
         background = function.normaliser(visited[:64])
-        parts = (function.centres, function.coefficients, function.kernel)
-        return choose_nodes(x, background, *parts, TOLERANCE)[0]
+        game = Game(x, background, function.centres, function.coefficients, function.kernel)
+        return choose_nodes(game, TOLERANCE)[0]
 
     def _typical(self) -> int:
         """Index of the visited state nearest to the median of all visited states."""

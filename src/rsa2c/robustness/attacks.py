@@ -1,8 +1,7 @@
 """Attacks on what a policy sees: what they find inside a region bounds the region's certificate from below.
 
-An attack maps observations (n, d) to perturbed ones, with one generator a row, and stands between environment and
-policy in `evaluate`; the environment itself is never touched. Agents of this library are attacked along exact
-gradients, models of Stable-Baselines3 along torch's, any other policy along central differences of its `predict`.
+An attack maps observations (n, d) to perturbed ones, with one generator per row, and stands between environment and
+policy in `evaluate`; the environment itself is never touched. Gradients of policies are in `targets.py`.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.errors import ConfigError, did_you_mean, require
-from rsa2c.kernel.kernels import RBF
+from rsa2c.errors import ConfigError, did_you_mean
 from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.regions import Array, Norm, Region, Units, unit_scale
+from rsa2c.robustness.targets import Network, Score, Target, network_of, policy_target, pulled
 
 STEPS = 10
 """Steps of a gradient attack."""
@@ -25,12 +24,8 @@ STRIDE = 0.4
 """Length of a step, as a share of epsilon."""
 CANDIDATES = 64
 """Perturbations a box search tries before it refines the best."""
-DIFFERENCE, SMALLEST_DIFFERENCE = 0.05, 1e-4
-"""Half the span of a central difference: a share of epsilon, but no less than a policy in single precision resolves."""
 
 Generators = Sequence[np.random.Generator]
-Score = Callable[[Array], Array]
-
 
 class Attack(Protocol):
     """Perturbed observations (n, d) for true ones, with a generator for each row."""
@@ -38,105 +33,13 @@ class Attack(Protocol):
     def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Target:
-    """What an attacker knows of a policy: its mean action (n, m), and J^T v for weights v (n, m) on its outputs."""
-
-    mean: Score
-    pull: Callable[[Array, Array], Array]
-
-
-def policy_target(policy: Any, region: Region) -> Target:
-    """The policy's mean before squashing where it is a kernel expansion, else its deterministic `predict`, whose
-    clipping (SB3's PPO) the gradients do not see."""
-    if isinstance(function := getattr(policy, "policy_mean", None), RKHSFunction):
-        return Target(function, lambda states, weights: pulled(function, states, weights))
-
-    def mean(observations: Array) -> Array:
-        return np.asarray(policy.predict(observations, deterministic=True)[0], dtype=np.float64)
-
-    if (network := _network(policy)) is not None:
-        return Target(mean, network.pull)
-
-    def along(observations: Array, weights: Array) -> Array:
-        return np.sum(mean(observations) * weights, axis=1)
-
-    return Target(mean, lambda states, weights: differenced(along, states, region, weights))
-
-
-def pulled(function: RKHSFunction, states: Array, weights: Array) -> Array:
-    """(n, d): gradient of sum_o weights_o f_o at each raw state, O(n q (m + d))."""
-    if not isinstance(function.kernel, RBF):
-        return np.einsum("nm,nmd->nd", weights, function.gradient(states))
-    x, y = function.normaliser(states), function.centres
-    pull = function.kernel(x, y) * (weights @ function.coefficients.T)
-    gradient = (pull @ y - pull.sum(axis=1, keepdims=True) * x) * function.kernel.scales**2
-    return gradient * function.normaliser.slope(states)
-
-
-def differenced(score: Callable[..., Array], states: Array, region: Region, *rows: Array) -> Array:
-    """(n, d): central differences of a score (n,) of states and of further arrays with a row for each state."""
-    n, d = states.shape
-    width = np.maximum(DIFFERENCE * region.radii(n)[:, None] * region.scale, SMALLEST_DIFFERENCE * (1 + np.abs(states)))
-    steps = width[:, None, :] * np.eye(d)
-    moved = [(states[:, None] + sign * steps).reshape(n * d, d) for sign in (1.0, -1.0)]
-    repeated = [np.repeat(row, d, axis=0) for row in rows]
-    high, low = (score(s, *repeated).reshape(n, d) for s in moved)
-    return (high - low) / (2 * width)
-
-
-@dataclass(frozen=True, eq=False)
-class Network:
-    """The torch module of a Stable-Baselines3 model, seen from raw observations."""
-
-    module: Any
-    normaliser: Any = None
-    """SB3's VecNormalize, where the model takes normalised observations."""
-
-    def pull(self, states: Array, weights: Array) -> Array:
-        """(n, d): gradient of the weighted (n, m) actions at each raw state."""
-        if self.module.squash_output:
-            weights = weights * (self.module.action_space.high - self.module.action_space.low) / 2
-        return self._gradient(lambda seen: self.module._predict(seen, deterministic=True), states, weights)
-
-    def value(self, states: Array) -> Array:
-        """(n,): the critic of states."""
-        with self._torch.no_grad():
-            return np.asarray(self.module.predict_values(self._seen(states)).cpu().numpy()[:, 0], dtype=np.float64)
-
-    def value_gradient(self, states: Array) -> Array:
-        """(n, d)"""
-        return self._gradient(self.module.predict_values, states, np.ones((len(states), 1)))
-
-    @property
-    def _torch(self) -> Any:
-        return require("torch", "baselines", "An attack on a Stable-Baselines3 model")
-
-    def _seen(self, states: Array) -> Any:
-        seen = states if self.normaliser is None else self.normaliser.normalize_obs(states)
-        return self._torch.as_tensor(np.asarray(seen, dtype=np.float32), device=self.module.device)
-
-    def _gradient(self, function: Callable[[Any], Any], states: Array, weights: Array) -> Array:
-        seen = self._seen(states).requires_grad_()
-        outputs = function(seen)
-        along = self._torch.as_tensor(weights, dtype=outputs.dtype, device=outputs.device)
-        gradient = self._torch.autograd.grad((outputs * along).sum(), seen)[0].cpu().numpy().astype(np.float64)
-        if self.normaliser is None:
-            return gradient
-        inside = (seen.detach().abs() < self.normaliser.clip_obs).cpu().numpy()
-        return gradient * inside / np.sqrt(self.normaliser.obs_rms.var + self.normaliser.epsilon)
-
-
-def _network(policy: Any) -> Network | None:
-    module = getattr(getattr(policy, "model", policy), "policy", None)
-    shown = all(hasattr(module, name) for name in ("_predict", "squash_output", "device"))
-    return Network(module, getattr(policy, "normaliser", None)) if shown else None
-
-
 def ascend(
     score: Score, gradient: Score, states: Array, region: Region, rngs: Generators, steps: int = STEPS
 ) -> Array:
-    """Projected gradient ascent from a random start; the perturbed states of highest score met on the way."""
+    """(n, d): the perturbed states of highest score met by projected gradient ascent from a random start,
+
+    D <- P(D + stride * argmax_{E in region} gradient(s + D).E) with P projecting on the region.
+    """
     perturbation = region.sampled(rngs, states.shape[1])
     best, highest = perturbation, score(states + perturbation)
     for _ in range(steps):
@@ -284,7 +187,7 @@ def make_attack(
 def _critic_attack(policy: Any, region: Region) -> Attack:
     if isinstance(getattr(policy, "advantage", None), RKHSFunction):
         return AdvantageAttack(region, policy_target(policy, region), policy.advantage)
-    network = _network(policy)
+    network = network_of(policy)
     if network is None or not hasattr(network.module, "predict_values"):
         raise ConfigError(
             f"the critic attack needs a critic of states, which {type(policy).__name__} does not show. "

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.attribution import explain
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import ProductKernel
 from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.attacks import output_attacks
-from rsa2c.robustness.certificates import Local, Reach, bounds, mean_distance, tightest, total_variation
+from rsa2c.robustness.certificates import total_variation
+from rsa2c.robustness.deviations import bounds, mean_distance, tightest
+from rsa2c.robustness.expansion import Local, Reach
 from rsa2c.robustness.regions import Array, Region
-
-if TYPE_CHECKING:
-    from rsa2c.agent import RSA2C
 
 ENUMERATED = 8
 """Most features whose coalitions are enumerated for the constant of observational values."""
@@ -49,22 +49,34 @@ class Quantity:
         return f"{self.name} {self.bound:.4g}, {loose}the measured {self.measured:.4g}. {self.statement}"
 
 
-def paper_quantities(agent: RSA2C, states: Array, region: Region, rng: np.random.Generator) -> list[Quantity]:
-    """delta_psi, M_V, the bounds of value and SHAP values, the value representation, Theorem 1, at raw states."""
+def paper_quantities(
+    policy: GaussianPolicy,
+    value: RKHSFunction | None,
+    background: Array,
+    gamma: float,
+    states: Array,
+    region: Region,
+    rng: np.random.Generator,
+) -> list[Quantity]:
+    """delta_psi, M_V, the bounds of value and SHAP values, the value representation, Theorem 1, at raw states (N, d).
+
+    Without a Value Critic those of the policy alone. `background` (B, d) is that of the SHAP values.
+    """
     rows: list[Quantity] = []
-    if agent.config.has_value:
-        local = Local(agent.value, states, region.scale)
+    if value is not None:
+        local = Local(value, states, region.scale)
         reach = Reach(local, region.radii(len(states)), region.norm)
-        moved = output_attacks(agent.value, states, region, rng, TRIALS)
+        moved = output_attacks(value, states, region, rng, TRIALS)
         delta_psi, squared = 2 * float(reach.defect.max()), float(local.norm[0] ** 2)
+        explained, perturbed = states[:EXPLAINED], moved[:, :EXPLAINED]
         rows += [
-            Quantity("delta_psi", delta_psi, _feature_distance(agent.value, states, moved), "Holds at every state."),
+            Quantity("delta_psi", delta_psi, _feature_distance(value, states, moved), "Holds at every state."),
             Quantity("M_V", squared, None, f"Squared RKHS norm of the value; |V|_H = {local.norm[0]:.4g}."),
-            _value_row(agent.value, local, moved, delta_psi, region),
-            *_shap_rows(agent, states[:EXPLAINED], moved[:, :EXPLAINED], delta_psi, float(local.norm[0])),
-            *_representation_rows(agent.value, states, region, rng),
+            _value_row(value, local, moved, delta_psi, region),
+            *_shap_rows(value, background, explained, perturbed, delta_psi, float(local.norm[0])),
+            *_representation_rows(value, states, region, rng),
         ]
-    return [*rows, *_theorem_rows(agent, states, region, rng)]
+    return [*rows, *_theorem_rows(policy, gamma, states, region, rng)]
 
 
 def coherence(dictionary: Dictionary) -> float:
@@ -103,10 +115,10 @@ def return_factor(gamma: float) -> float:
 
 
 def _feature_distance(function: RKHSFunction, states: Array, moved: Array) -> float:
+    """The largest |k(., x) - k(., y)|_H^2 = 2 - 2 k(x, y) between states (N, d) and perturbed ones (K, N, d)."""
     x, y = function.normaliser(states), function.normaliser(moved)
-    scaled = (y - x) * function.kernel.scales
-    exponent = np.square(scaled).sum(-1) / 2 if function.kernel.name == "rbf" else np.abs(scaled).sum(-1)
-    return float(-2 * np.expm1(-exponent).min())
+    log_kernel = function.kernel.log_factor((y - x) * function.kernel.scales).sum(axis=-1)
+    return float(-2 * np.expm1(log_kernel).min())
 
 
 def _value_row(value: RKHSFunction, local: Local, moved: Array, delta_psi: float, region: Region) -> Quantity:
@@ -117,12 +129,12 @@ def _value_row(value: RKHSFunction, local: Local, moved: Array, delta_psi: float
     return Quantity("value, sqrt(M_V delta_psi)", bound, measured, f"The certificate of this library: {ours:.4g}.")
 
 
-def _shap_rows(agent: RSA2C, states: Array, moved: Array, delta_psi: float, norm: float) -> list[Quantity]:
-    def largest_change(**options: object) -> float:
-        before = explain(agent.value, states, agent.background, progress=False, **options)  # type: ignore[arg-type]
-        after = explain(
-            agent.value, moved.reshape(-1, states.shape[1]), agent.background, progress=False, **options  # type: ignore[arg-type]
-        )
+def _shap_rows(
+    value: RKHSFunction, background: Array, states: Array, moved: Array, delta_psi: float, norm: float
+) -> list[Quantity]:
+    def largest_change(**options: Any) -> float:
+        before = explain(value, states, background, progress=False, **options)
+        after = explain(value, moved.reshape(-1, states.shape[1]), background, progress=False, **options)
         return float(np.abs(after.values.reshape(len(moved), *before.values.shape) - before.values).max())
 
     rows = [
@@ -133,13 +145,12 @@ def _shap_rows(agent: RSA2C, states: Array, moved: Array, delta_psi: float, norm
             "For the value function as trained; the paper's term for a value that changes too is below.",
         )
     ]
-    d = agent.value.kernel.dimension
+    d = value.kernel.dimension
     name = "SHAP values, observational, sqrt(8 M_V M_Gamma delta_psi)"
     if d > ENUMERATED:
         why = f"M_Gamma is a supremum over 2^{d} coalitions of features; it is computed up to {ENUMERATED} features."
         return [*rows, Quantity(name, None, None, why)]
-    x = agent.value.normaliser(agent.background)
-    constant = conditional_norm(agent.value.kernel, x, CME_RIDGE)
+    constant = conditional_norm(value.kernel, value.normaliser(background), CME_RIDGE)
     bound = norm * float(np.sqrt(8 * constant * delta_psi))
     measured = largest_change(method="cme", embedding="paper", ridge=CME_RIDGE)
     how = f"M_Gamma = {constant:.3g}, the paper's embedding, ridge {CME_RIDGE:g}."
@@ -173,8 +184,10 @@ def _representation_rows(
     ]
 
 
-def _theorem_rows(agent: RSA2C, states: Array, region: Region, rng: np.random.Generator) -> list[Quantity]:
-    mean, sigma, gamma = agent.policy_mean, agent.policy.sigma, agent.config.gamma
+def _theorem_rows(
+    policy: GaussianPolicy, gamma: float, states: Array, region: Region, rng: np.random.Generator
+) -> list[Quantity]:
+    mean, sigma = policy.mean, policy.sigma
     local, epsilon = Local(mean, states, region.scale), region.radii(len(states))
     low, high = tightest(bounds(local, epsilon, region.norm))
     certified = total_variation(mean_distance(local, epsilon, region.norm, np.maximum(high, -low)), sigma)

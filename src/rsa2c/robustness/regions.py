@@ -25,7 +25,7 @@ def unit_scale(policy: Any, units: str) -> float | Array:
     normaliser = getattr(getattr(policy, "policy_mean", None), "normaliser", None)
     if normaliser is None:
         raise ConfigError(
-            f"units='normalised' needs an agent with a normaliser, which {type(policy).__name__} has not. "
+            f"units='normalised' needs an agent with a normaliser, which {type(policy).__name__} does not have. "
             "Use units='raw'."
         )
     return np.asarray(normaliser.std, dtype=np.float64)
@@ -35,7 +35,7 @@ def unit_scale(policy: Any, units: str) -> float | Array:
 class Region:
     """All perturbations D with |D / scale| <= epsilon in l2 or l-infinity norm.
 
-    `epsilon` is one number or one a state; `scale` is the raw size of one unit, one number or one a feature.
+    `epsilon` is one number or one per state; `scale` is the raw size of one unit, one number or one per feature.
     """
 
     epsilon: float | Array
@@ -48,10 +48,10 @@ class Region:
             raise ConfigError(f"norm must be 'l2' or 'linf', got {self.norm!r}.{near}")
         epsilon = np.asarray(self.epsilon, dtype=np.float64)
         if epsilon.ndim > 1 or not np.all(np.isfinite(epsilon) & (epsilon >= 0)):
-            raise ConfigError(f"epsilon must be finite and >= 0, one number or one a state, got {epsilon.tolist()}.")
+            raise ConfigError(f"epsilon must be finite and >= 0, one number or one per state, got {epsilon.tolist()}.")
         scale = np.asarray(self.scale, dtype=np.float64)
         if scale.ndim > 1 or not np.all(np.isfinite(scale) & (scale > 0)):
-            raise ConfigError(f"scale must be positive, one number or one a feature, got {scale.tolist()}.")
+            raise ConfigError(f"scale must be positive, one number or one per feature, got {scale.tolist()}.")
 
     def radii(self, states: int) -> Array:
         """(N,): epsilon of each state."""

@@ -1,4 +1,4 @@
-// Interventional Shapley values of a kernel expansion, computed as in rsa2c/attribution/games.py.
+// Exact interventional Shapley values of a kernel expansion, as rsa2c/attribution/quadrature.py computes them.
 //
 // A centre and a background state form a product game with the factors a_i = k_i(s_i, c_i), b_i = k_i(x_i, c_i):
 //   phi_i = (a_i - b_i) * integral over t in [0, 1] of prod_{l != i} z_l(t),   z_l = b_l + t (a_l - b_l),

@@ -25,8 +25,8 @@ from rsa2c.attribution.factors import background_factors, state_factors
 from rsa2c.attribution.simd import LANES, add, fill, largest, load, multiply, multiply_add, store, subtract, total
 
 Array = NDArray[np.float64]
-Game = tuple[Array, Array, NDArray[np.intp], bool]
-"""Background in lanes, flat (blocks, d, LANES); its weights (blocks LANES,); each feature's player; RBF or Laplace."""
+Packed = tuple[Array, Array, NDArray[np.intp], int]
+"""Background, flat (blocks, d, LANES); its weights, flat (blocks, LANES); each feature's player; the kernel's code."""
 BLOCK_BYTES = 32_000_000
 NEGLIGIBLE = 1e-30
 """|a_i - b_i| / z_i is at most 1 / min(t, 1 - t), so where all products are negligible the values are too."""
@@ -45,7 +45,7 @@ def quadrature(nodes: int) -> tuple[Array, Array]:
 
 
 def scaled_quadrature(nodes: int, d: int) -> Iterator[tuple[float, Array, Array]]:
-    """The rule for products without one factor, in the form that costs an addition a factor instead of two products.
+    """The rule for products without one factor, in a form that costs one addition per factor, not two products.
 
     With rho = (1 - t) / c the factor is z = rho (c b + r a), r = t / rho, and rho^(d-1) goes into the weight. Yields
     c, r and the weights, in pieces within which rho^d stays far from the ends of float64: one piece but for large d.
@@ -148,28 +148,28 @@ def _values(b: Any, a: Any, share: Any, c: float, r: Any, w: Any, work: Any, g: 
 
 
 @njit(cache=True)
-def _centre(game: Any, x: Any, centre: Any, c: float, r: Any, w: Any, g: Any) -> None:
+def _centre(packed: Any, x: Any, centre: Any, c: float, r: Any, w: Any, g: Any) -> None:
     """Add one centre's values to g (T, players)."""
-    lanes, share, owner, gaussian = game
+    background, share, owner, code = packed
     players = g.shape[1]
     b, a = np.empty(share.size * players), np.empty(-(-players // LANES) * LANES)
     work = np.empty((5 * LANES + 1 + r.size) * players)
-    background_factors(lanes, centre, gaussian, owner, c, b)
+    background_factors(background, centre, code, owner, c, b)
     for t in range(len(x)):
-        state_factors(x[t], centre, gaussian, owner, a)
+        state_factors(x[t], centre, code, owner, a)
         _values(b, a[:players], share, c, r, w, work, g[t])
 
 
 @njit(cache=True)
-def _serial(game: Any, x: Any, centres: Any, c: float, r: Any, w: Any, g: Any) -> None:
+def _serial(packed: Any, x: Any, centres: Any, c: float, r: Any, w: Any, g: Any) -> None:
     for j in range(len(centres)):
-        _centre(game, x, centres[j], c, r, w, g[j])
+        _centre(packed, x, centres[j], c, r, w, g[j])
 
 
 @njit(cache=True, parallel=True)
-def _threaded(game: Any, x: Any, centres: Any, c: float, r: Any, w: Any, g: Any) -> None:
+def _threaded(packed: Any, x: Any, centres: Any, c: float, r: Any, w: Any, g: Any) -> None:
     for j in prange(len(centres)):
-        _centre(game, x, centres[j], c, r, w, g[j])
+        _centre(packed, x, centres[j], c, r, w, g[j])
 
 
 @njit(cache=True)
@@ -182,7 +182,7 @@ def _contract(g: Any, coefficients: Any, out: Any) -> None:
                 out[o, k] += c * g[j, k]
 
 
-def add_values(game: Game, x: Array, centres: Array, coefficients: Array, nodes: int, out: Array) -> None:
+def add_values(packed: Packed, x: Array, centres: Array, coefficients: Array, nodes: int, out: Array) -> None:
     """Add the values of q centres' games at the states x (T, d) to out (m, T, players).
 
     Threads split the centres, and the sum over centres has a fixed order.
@@ -194,5 +194,5 @@ def add_values(game: Game, x: Array, centres: Array, coefficients: Array, nodes:
         some = slice(j, min(j + block, len(centres)))
         g = np.zeros((some.stop - some.start, states, players))
         for c, r, w in scaled_quadrature(nodes, players):
-            run(game, x, centres[some], c, r, w, g)
+            run(packed, x, centres[some], c, r, w, g)
         _contract(g.reshape(len(g), -1), coefficients[some], out.reshape(m, -1))

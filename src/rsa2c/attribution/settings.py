@@ -1,0 +1,96 @@
+"""Settings of the two games, checked at construction; a setting of the other game is refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from rsa2c.attribution.embedding import APPROXIMATIONS, EMBEDDINGS
+from rsa2c.attribution.inputs import one_of, positive
+from rsa2c.errors import ConfigError, did_you_mean
+
+DEFAULT_TOLERANCE, DEFAULT_RIDGE, DEFAULT_RANK = 1e-9, 1e-3, 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterventionalSettings:
+    """Of the game `kme`: how many quadrature nodes."""
+
+    tolerance: float | None = None
+    """Estimated error, relative to each output's largest value, that the number of nodes aims at; 1e-9 unless given."""
+    nodes: int | str | None = None
+    """The number itself, or "exact" for ceil(d/2)."""
+
+    def __post_init__(self) -> None:
+        if self.tolerance is not None:
+            positive("tolerance", self.tolerance)
+        if self.nodes is None or self.nodes == "exact":
+            pass
+        elif isinstance(self.nodes, bool) or not isinstance(self.nodes, int | np.integer) or self.nodes < 1:
+            raise ConfigError(f"nodes must be a positive number, 'exact' or None, got {self.nodes!r}.")
+        if self.nodes is not None and self.tolerance is not None:
+            raise ConfigError(
+                f"tolerance chooses the number of nodes, which nodes={self.nodes!r} has set: pass one of the two."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservationalSettings:
+    """Of the game `cme`: the regression on observed features, and the coalitions taken."""
+
+    tolerance: float | None = None
+    """Standard error, relative to each output's largest value, at which sampling stops."""
+    embedding: str = "intercept"
+    ridge: float | str = DEFAULT_RIDGE
+    """A number, or "auto" to choose it by held-out error."""
+    permutations: int | None = None
+    """Orders sampled; None enumerates all coalitions of up to ten players."""
+    approximation: str | None = None
+    rank: int | None = None
+    """Landmarks or random features of the approximation; 64 unless given."""
+    rng: np.random.Generator | None = None
+    """Draws orders, landmarks and features; seeded with 0 unless given."""
+
+    def __post_init__(self) -> None:
+        one_of("embedding", self.embedding, EMBEDDINGS)
+        if self.approximation is not None:
+            one_of("approximation", self.approximation, APPROXIMATIONS)
+        elif self.rank is not None:
+            raise ConfigError(f"rank={self.rank} needs an approximation: {' or '.join(map(repr, APPROXIMATIONS))}.")
+        if self.rank is not None and self.rank < 1:
+            raise ConfigError(f"rank must be at least 1, got {self.rank}.")
+        if self.permutations is not None and self.permutations < 4:
+            raise ConfigError(
+                f"permutations must be at least 4, two antithetic pairs, for a standard error; got {self.permutations}."
+            )
+        if self.tolerance is not None:
+            positive("tolerance", self.tolerance)
+        if isinstance(self.ridge, str):
+            one_of("ridge", self.ridge, ("auto",))
+        else:
+            positive("ridge", self.ridge)
+
+
+Settings = InterventionalSettings | ObservationalSettings
+SETTINGS: dict[str, type[Settings]] = {"kme": InterventionalSettings, "cme": ObservationalSettings}
+
+
+def settings_of(method: str, options: dict[str, Any]) -> Settings:
+    """The settings of a game; options that the other game has, or none, are refused."""
+    one_of("method", method, tuple(SETTINGS))
+    known = {name: {field.name for field in fields(settings)} for name, settings in SETTINGS.items()}
+    for option in options:
+        if option in known[method]:
+            continue
+        owners = [name for name, names in known.items() if option in names]
+        if owners:
+            raise ConfigError(
+                f"{option} is a setting of method={owners[0]!r} and would do nothing with method={method!r}. "
+                f"Leave it out, or pass method={owners[0]!r}."
+            )
+        names = sorted(known[method])
+        hint = did_you_mean(option, names)
+        raise ConfigError(f"explain has no option {option!r}; those of method={method!r} are {', '.join(names)}.{hint}")
+    return SETTINGS[method](**options)
