@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rsa2c import Explanation
+from rsa2c import Explanation, plots
 from rsa2c.cli import COMMANDS, main
 from rsa2c.cli.command import program
 from rsa2c.config import make_config
@@ -174,6 +174,21 @@ def test_explain_writes_data_and_plots(trained, capsys, tmp_path):
     assert Explanation.load(tmp_path / "why.npz").values.shape == (20, 3, 1)
     written = {path.name for path in tmp_path.iterdir()}
     assert {"why_beeswarm.png", "why_beeswarm.svg", "why_bars.png"} <= written
+
+
+def test_heatmaps_of_explain_number_epochs_as_the_metrics_do(capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    every_epoch = ["--attribution-every=1", "--attribution-warmup=1"]
+    assert main(["train", "Pendulum-v1", "--total-timesteps", "600", *TINY, *every_epoch]) == 0
+    drawn, heatmap = [], plots.heatmap
+
+    def recording(epochs, *arguments, **options):
+        drawn.append(list(epochs))
+        return heatmap(epochs, *arguments, **options)
+
+    monkeypatch.setattr(plots, "heatmap", recording)
+    assert main(["explain", RUN, "--states", "5"]) == 0
+    assert drawn == [[int(row["epoch"]) for row in Run.open(RUN).read_metrics()]] * 2
 
 
 def test_explain_names_what_it_cannot_do(trained, capsys):

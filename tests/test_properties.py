@@ -127,7 +127,7 @@ def test_factors_stay_valid_through_admission_removal_and_new_weights(x, thresho
 @deterministic
 @given(candidates(least=2), thresholds, scales, st.integers(0, 2**32 - 1))
 def test_replacement_is_finite_and_keeps_the_size(x, threshold, size, seed):
-    """As `Learner._grown` replaces at capacity."""
+    """The way states are replaced at capacity: the cheapest go, and the function is projected on the others."""
     rng = np.random.default_rng(seed)
     function = random_function(x, threshold, size, rng)
     dictionary, coefficients = function.dictionary, function.coefficients
@@ -226,8 +226,8 @@ def test_attributions_add_up_and_give_nothing_to_what_is_constant(raw, threshold
     explanation = explain(function, raw[:3], raw, method=method, **options)
     assert np.all(np.isfinite(explanation.values)) and np.all(np.isfinite(explanation.base_values))
     scale = np.abs(coefficients).sum()
-    if method == "kme":  # cme regresses, and adds up as far as its ridge lets it
-        assert np.abs(explanation.efficiency_residual).max() <= 1e-9 * scale
+    assert np.abs(explanation.efficiency_residual).max() <= {"kme": 1e-9, "cme": 1e-6}[method] * scale
+    if method == "kme":  # knowing a constant tells the regression of cme nothing new only up to its ridge
         constant = np.ptp(normaliser(raw), axis=0) == 0
         assert np.abs(explanation.values[:, constant]).max(initial=0.0) <= 1e-12 * scale
 

@@ -27,7 +27,7 @@ WIDTH = 6.4
 
 
 def beeswarm(explanation: Explanation, output: str | int = 0, features: int = 12) -> Figure:
-    """One row a feature, one dot a state: where it lies is its Shapley value, its colour the feature's value."""
+    """One row per feature, one dot per state, placed at its Shapley value and coloured by the feature's value."""
     one = explanation.output(output)
     values, data = one.values[..., 0], one.data
     order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:features]
@@ -61,7 +61,10 @@ def heatmap(
     label: str = "mean |Shapley value|",
     features: int = 30,
 ) -> Figure:
-    """Importances or kernel weights (epochs, d) over training, one row a feature, the most important on top."""
+    """Importances or kernel weights (n, d) over training, one row per feature, the most important on top.
+
+    `epochs` (n,) counts finished epochs from 1, as `metrics.csv` and `attributions.npz` do.
+    """
     table, x = np.asarray(importances, dtype=np.float64), np.asarray(epochs)
     if table.shape != (len(x), len(feature_names)):
         raise DataError(
@@ -174,7 +177,7 @@ def _colours() -> Any:
 
 
 def _ranks(values: Array) -> Array:
-    """Values as fractions of the range from the 5th to the 95th percentile, so that outliers leave colour to others."""
+    """Fractions of the range between the 5th and 95th percentiles, so that outliers do not take all the colours."""
     low, high = np.percentile(values, [5, 95])
     return np.clip((values - low) / (high - low), 0, 1) if high > low else np.full(len(values), 0.5)
 

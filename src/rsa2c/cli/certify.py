@@ -43,6 +43,7 @@ def certify(arguments: list[str]) -> None:
     options = parse(CertifyOptions, arguments, certify)
     import numpy as np
 
+    from rsa2c.algorithm.threads import limited_threads
     from rsa2c.robustness.bounds import paper_quantities
     from rsa2c.robustness.regions import Region, unit_scale
     from rsa2c.runs.folder import Run

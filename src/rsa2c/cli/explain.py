@@ -11,8 +11,8 @@ import tyro
 from rsa2c.cli.command import choice, command, parse, visited
 
 if TYPE_CHECKING:
-    from rsa2c.agent import RSA2C
     from rsa2c.attribution.explanation import Explanation
+    from rsa2c.runs.folder import Run
 
 
 @dataclass
@@ -24,7 +24,7 @@ class ExplainOptions:
     of: Annotated[str, choice("value", "action", "advantage")] = "value"
     """What is explained."""
     method: Annotated[str, choice("kme", "cme")] = "kme"
-    """Interventional values (exact) or observational ones (estimated, with standard errors)."""
+    """Interventional values (by quadrature) or observational ones (estimated; sampled ones have standard errors)."""
     states: int = 200
     """States explained, of those the agent visited last."""
     out: str | None = None
@@ -50,7 +50,7 @@ def explain(arguments: list[str]) -> None:
     written = [explanation.save(out)]
     without = ""
     try:
-        written += _draw(agent, explanation, written[0].with_suffix(""))
+        written += _draw(explanation, written[0].with_suffix("")) + _draw_training(run, written[0].with_suffix(""))
     except MissingExtraError as error:
         without = f"  no plots  {error}"
     print(f"{agent.env_id}, {agent.algorithm}: {options.of} at {options.states} visited states")
@@ -63,8 +63,8 @@ def explain(arguments: list[str]) -> None:
         print(without)
 
 
-def _draw(agent: RSA2C, explanation: Explanation, stem: Path) -> list[Path]:
-    """Beeswarms and bars of an explanation, and the agent's importances and weights over its training."""
+def _draw(explanation: Explanation, stem: Path) -> list[Path]:
+    """Beeswarms and bars of an explanation."""
     from rsa2c import plots
 
     written: list[Path] = []
@@ -72,9 +72,17 @@ def _draw(agent: RSA2C, explanation: Explanation, stem: Path) -> list[Path]:
         label = "" if len(explanation.output_names) == 1 else "_" + name.replace(" ", "_").replace("/", "_")
         written += plots.save(plots.beeswarm(explanation, name), f"{stem}{label}_beeswarm")
         written += plots.save(plots.bar(explanation, name), f"{stem}{label}_bars")
-    if agent.attribution_log:
-        epochs, importances, weights = zip(*agent.attribution_log, strict=True)
-        written += plots.save(plots.heatmap(epochs, importances, agent.feature_names), f"{stem}_training")
-        figure = plots.heatmap(epochs, weights, agent.feature_names, label="kernel weight")
-        written += plots.save(figure, f"{stem}_weights")
     return written
+
+
+def _draw_training(run: Run, stem: Path) -> list[Path]:
+    """Importances and kernel weights over training, from the run's log; epochs are numbered as in metrics.csv."""
+    from rsa2c import plots
+
+    if not run.attributions_path.exists():
+        return []
+    log = run.read_attributions()
+    epochs, names = log["epoch"], [str(name) for name in log["feature_names"]]
+    written = plots.save(plots.heatmap(epochs, log["phi"], names), f"{stem}_training")
+    figure = plots.heatmap(epochs, log["weights"], names, label="kernel weight")
+    return written + plots.save(figure, f"{stem}_weights")

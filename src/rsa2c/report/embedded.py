@@ -50,9 +50,9 @@ class Embedded:
 
     @property
     def precision(self) -> str:
-        """The precision of the page's Shapley values, in words."""
+        """How precise the page's Shapley values are, in words."""
         most = exact_nodes(len(self.agent.feature_names))
-        return "exact" if min(self.nodes.values()) >= most else f"to a relative tolerance of {TOLERANCE:.0e}"
+        return "exact" if min(self.nodes.values()) >= most else f"estimated error below {TOLERANCE:.0e}"
 
     @property
     def output_names(self) -> list[str]:
