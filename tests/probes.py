@@ -99,3 +99,26 @@ def rollout(env, steps: int, seed: int, scale: float = 1.0) -> list[np.ndarray]:
         for series, value in zip(out, step[:4], strict=True):
             series.append(np.array(value))
     return [np.array(series) for series in out]
+
+
+class Extreme(gym.Env):
+    """Features of 1e12 and 1e-12, a constant, two that are nearly equal; rewards of any size."""
+
+    def __init__(self, reward: float, dtype: type, still: bool = False) -> None:
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (5,), dtype)
+        self.action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.reward, self.dtype, self.still = reward, dtype, still
+        self.x, self.steps = 0.0, 0
+
+    def _observe(self) -> np.ndarray:
+        x = 0.0 if self.still else self.x
+        return np.array([1e12 * x, 1e-12 * x, 3.0, x, x * (1 + 1e-9)], dtype=self.dtype)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.steps = float(self.np_random.uniform(-1, 1)), 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.x, self.steps = 0.9 * self.x + 0.2 * float(action[0]), self.steps + 1
+        return self._observe(), -self.reward * self.x**2, abs(self.x) > 2, self.steps >= 12, {}

@@ -7,12 +7,12 @@ import warnings
 from dataclasses import replace
 from fractions import Fraction
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probes import Extreme
 from rsa2c import RSA2C
 from rsa2c.algorithm.actor import kl_step_size, mean_kl
 from rsa2c.algorithm.critics import fit_advantage, lstd
@@ -255,29 +255,6 @@ def test_a_dictionary_of_one_state_does_everything():
     assert function.prune(np.array([0])).dictionary.size == 0
     assert function.prune(np.array([0])).at(np.zeros((3, 2))).tolist() == [[0.0]] * 3
     np.testing.assert_allclose(function.project(dictionary, np.ones((4, 2))).at(np.zeros((1, 2))), 1.0, rtol=1e-3)
-
-
-class Extreme(gym.Env):
-    """Features of 1e12 and 1e-12, a constant, two that are nearly equal; rewards of any size."""
-
-    def __init__(self, reward: float, dtype: type, still: bool = False) -> None:
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (5,), dtype)
-        self.action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.reward, self.dtype, self.still = reward, dtype, still
-        self.x, self.steps = 0.0, 0
-
-    def _observe(self) -> np.ndarray:
-        x = 0.0 if self.still else self.x
-        return np.array([1e12 * x, 1e-12 * x, 3.0, x, x * (1 + 1e-9)], dtype=self.dtype)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.x, self.steps = float(self.np_random.uniform(-1, 1)), 0
-        return self._observe(), {}
-
-    def step(self, action):
-        self.x, self.steps = 0.9 * self.x + 0.2 * float(action[0]), self.steps + 1
-        return self._observe(), -self.reward * self.x**2, abs(self.x) > 2, self.steps >= 12, {}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -26,7 +26,7 @@ from rsa2c.attribution.simd import LANES
 
 Array = NDArray[np.float64]
 STATE_BLOCK, PAIR_BLOCK = 256, 16
-SCREENED_STATES, CONFIRMED_STATES = 64, 4
+SCREENED_STATES, CONFIRMED_STATES = 32, 3
 """States at which `choose_nodes` tries a thinned game, and those of them at which it tries the whole one."""
 CHOICE_CENTRES, CHOICE_BACKGROUND = 64, 32
 MARGIN = 10.0
