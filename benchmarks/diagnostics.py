@@ -35,7 +35,8 @@ STABLE = 20
 
 
 def error(agent: rsa2c.RSA2C, states: np.ndarray) -> float:
-    return tracking_error(agent, states, np.random.default_rng(1), rollouts=16, steps=400)
+    rng, gamma = np.random.default_rng(1), agent.config.gamma
+    return tracking_error(agent.policy, agent.value, gamma, states, rng, rollouts=16, steps=400)
 
 
 def pendulum() -> list[dict[str, float]]:

@@ -19,7 +19,7 @@ from rsa2c.baselines.settings import BaselineConfig, Settings
 from rsa2c.cli import main
 from rsa2c.envs.known import RLZoo, pendulum
 from rsa2c.errors import ConfigError, EnvError, FileFormatError, MissingExtraError, NotFoundError, RunExistsError
-from rsa2c.evaluate import Policy
+from rsa2c.evaluation import Policy
 from rsa2c.files import StorageError
 from rsa2c.runs import baseline_training as baseline_runs
 from rsa2c.runs import training

@@ -77,11 +77,13 @@ def test_tracking_error_of_the_riccati_solution_is_zero() -> None:
         return None, None, -x @ gain.T
 
     policy = SimpleNamespace(mean=mean, sampler=lambda rng, dtype: optimal)
-    config, starts, rng = SimpleNamespace(gamma=lqr.GAMMA), lqr.fixed_starts(20), np.random.default_rng(0)
+    starts, rng = lqr.fixed_starts(20), np.random.default_rng(0)
 
     def error(factor: float) -> float:
-        agent = SimpleNamespace(policy=policy, config=config, value=lambda s: -factor * lqr.optimal_cost(s)[:, None])
-        return diagnostics.tracking_error(agent, starts, rng, rollouts=1, steps=2000)  # type: ignore[arg-type]
+        def value(s: np.ndarray) -> np.ndarray:
+            return -factor * lqr.optimal_cost(s)[:, None]
+
+        return diagnostics.tracking_error(policy, value, lqr.GAMMA, starts, rng, rollouts=1, steps=2000)
 
     assert error(1.0) == pytest.approx(0.0, abs=1e-6)
     assert error(1.2) == pytest.approx(0.2, abs=1e-6)

@@ -11,7 +11,7 @@ from gymnasium.wrappers import TimeLimit, TransformReward
 from probes import Broken, Counter, Forgetful
 from rsa2c.envs import Distractors, ObservationNoise
 from rsa2c.errors import ConfigError, DataError, EnvError
-from rsa2c.evaluate import EvaluationResult, Policy, evaluate
+from rsa2c.evaluation import EvaluationResult, Policy, evaluate
 
 
 class Feedback:
@@ -115,7 +115,7 @@ def test_a_factorys_wrappers_are_kept():
 def test_max_steps_stops_longer_episodes(monkeypatch):
     result = evaluate(Feedback(), "Pendulum-v1", episodes=2, max_steps=10)
     assert (result.lengths == 10).all()
-    monkeypatch.setattr(import_module("rsa2c.evaluate"), "_PATIENCE", 50)
+    monkeypatch.setattr(import_module("rsa2c.evaluation"), "_PATIENCE", 50)
     with pytest.raises(EnvError, match=r"Counter has no episode limit.*50 steps\. Pass max_steps"):
         evaluate(Constant(), lambda: Counter((10**9,)), episodes=2)
     assert evaluate(Constant(), lambda: Counter((10**9,)), episodes=2, max_steps=70).lengths[0] == 70

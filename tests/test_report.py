@@ -18,7 +18,7 @@ import pytest
 from rsa2c.cli import main
 from rsa2c.envs.single import make_single
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
-from rsa2c.evaluate import evaluate
+from rsa2c.evaluation import evaluate
 from rsa2c.report import embedded as embedding
 from rsa2c.report import write_comparison, write_report
 from rsa2c.report.embedded import Embedded

@@ -12,7 +12,7 @@ from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.surrogate import SEGMENTS, PolicyExplanation, fit_surrogate
 from rsa2c.envs import action_names, feature_names, make_single
 from rsa2c.errors import ConfigError, DataError
-from rsa2c.evaluate import evaluate
+from rsa2c.evaluation import evaluate
 
 Array = NDArray[np.float64]
 EXPLAINED_STATES = 64

@@ -5,8 +5,6 @@ They are estimates from the epoch's batch, not bounds: the theory takes suprema 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
@@ -17,9 +15,6 @@ from rsa2c.algorithm.rollout import Batch
 from rsa2c.envs import lqr
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
-
-if TYPE_CHECKING:
-    from rsa2c.agent import RSA2C
 
 Array = NDArray[np.float64]
 STATES = 2000
@@ -81,19 +76,25 @@ def kernel_drift(before: RKHSFunction, after: RKHSFunction, x: Array) -> float:
 
 
 def tracking_error(
-    agent: RSA2C, starts: Array, rng: np.random.Generator, rollouts: int = 16, steps: int = 600
+    policy: GaussianPolicy,
+    value: RKHSFunction,
+    gamma: float,
+    starts: Array,
+    rng: np.random.Generator,
+    rollouts: int = 16,
+    steps: int = 600,
 ) -> float:
     """The Value Critic's relative error on rsa2c/LQR-v0 against rollouts of the current, stochastic policy.
 
     Root mean square of V(s) - V_pi(s) over start states (N, 4), as a share of V_pi's; `rollouts` of `steps` steps each.
     """
     states = np.repeat(starts, rollouts, axis=0)
-    act = agent.policy.sampler(rng, np.float64)
+    act = policy.sampler(rng, np.float64)
     total, discount = np.zeros(len(states)), 1.0
     for _ in range(steps):
-        controls = act(agent.policy.mean.normaliser(states))[2]
+        controls = act(policy.mean.normaliser(states))[2]
         total -= discount * lqr.cost(states, controls)
         states = lqr.dynamics(states, controls)
-        discount *= agent.config.gamma
+        discount *= gamma
     true = total.reshape(len(starts), rollouts).mean(axis=1)
-    return float(np.linalg.norm(agent.value(starts)[:, 0] - true) / np.linalg.norm(true))
+    return float(np.linalg.norm(value(starts)[:, 0] - true) / np.linalg.norm(true))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rsa2c.algorithm import diagnostics
 from rsa2c.algorithm.admission import admit
 from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.estimates import discounted_returns
 from rsa2c.algorithm.phases import (
     estimate_advantage,
     fit_advantage_critic,
@@ -29,7 +30,7 @@ from rsa2c.algorithm.phases import (
     step_actor,
 )
 from rsa2c.algorithm.reweighting import attribute_and_reweight
-from rsa2c.algorithm.rollout import Batch, discounted_returns, thinned
+from rsa2c.algorithm.rollout import Batch, thinned
 from rsa2c.algorithm.schedules import linear
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
 from rsa2c.algorithm.work import Basis, Work

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import schedules
 from rsa2c.algorithm.critics import AdvantageFit, policy_gradient, require_finite
-from rsa2c.algorithm.rollout import Batch, discounted_returns
+from rsa2c.algorithm.estimates import discounted_returns
+from rsa2c.algorithm.rollout import Batch
 from rsa2c.config import TD, Config, ConstantStep, PolynomialStep, ReleasedAdvantage, ReleasedGuidance
 from rsa2c.config.released import MonteCarlo
 from rsa2c.kernel.dictionary import Dictionary

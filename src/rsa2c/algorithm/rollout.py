@@ -1,4 +1,4 @@
-"""Vector environments to a `Batch` of transitions; from its rewards and values, advantages and returns."""
+"""Vector environments to a `Batch` of transitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import DTypeLike, NDArray
@@ -16,7 +15,7 @@ from rsa2c.envs.checks import check_actions, check_count, check_observations, ch
 from rsa2c.envs.names import env_id
 from rsa2c.envs.vectorised import PARTIAL_RESET
 from rsa2c.envs.watchdog import watching
-from rsa2c.errors import ConfigError, DataError, EnvError
+from rsa2c.errors import ConfigError, EnvError
 
 Act = Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 
@@ -70,6 +69,7 @@ def collect(
     steps: int,
     seed: int,
     rng: np.random.Generator,
+    *,
     restart_p: float = 0.0,
     dtype: DTypeLike = np.float64,
     step_timeout: float | None = Config.step_timeout,
@@ -77,7 +77,7 @@ def collect(
     """Run `steps` steps in every environment, afresh from `reset(seed=seed)`.
 
     `act` maps normalised observations (n, d) to the policy's mean (n, m), the latent drawn (n, m) and the
-    action (n, m) in the environment's units. With probability `restart_p` a step the episode is cut there
+    action (n, m) in the environment's units. With probability `restart_p` per step the episode is cut there
     and its environment starts anew. Steps on which an environment only resets itself are left out, so N <=
     steps * n. A step or reset of the environments may take `step_timeout` seconds.
     """
@@ -85,59 +85,123 @@ def collect(
     mode = autoreset_mode(env)
     if restart_p != 0.0:
         _check_restarts(env, mode, restart_p)
-    n = env.num_envs
-    action_space = env.single_action_space
-    (d,), (m,) = env.single_observation_space.shape or (), action_space.shape or ()
-    seen = np.empty((steps + 1, n, d), dtype=dtype)
-    means, latents = np.empty((2, steps, n, m), dtype=dtype)
-    rewards = np.empty((steps, n))
-    terminated, truncated, cut = np.zeros((3, steps, n), dtype=bool)
-    valid = np.ones((steps, n), dtype=bool)
-    replaced: list[tuple[int, NDArray[np.int64], NDArray[Any]]] = []  # final observations not in `seen`
-
+    n, (d,) = env.num_envs, env.single_observation_space.shape or ()
+    record = _Recording.empty(env, steps, normaliser, dtype)
     with watching(env_id(env), env.unwrapped, step_timeout) as watch:
         with watch(0):
             observations, _ = env.reset(seed=int(seed))
         check_observations(env, observations, (n, d), 0)
         for t in range(steps):
-            x = seen[t]
-            x[...] = normaliser(observations)
-            mean, latent, action = act(x)
-            check_actions(env, action, (n, m), t)
-            means[t], latents[t] = mean, latent
-            action = action.astype(action_space.dtype, copy=False)
+            action = record.decide(env, act, observations, t)
             with watch(t + 1):
                 observations, reward, over, out_of_time, infos = env.step(action)
             check_observations(env, observations, (n, d), t + 1)
             check_rewards(env, reward, n, t + 1)
-            rewards[t], terminated[t], truncated[t] = reward, over, out_of_time
-
-            ended = terminated[t] | truncated[t]
-            if t + 1 < steps:
-                fresh = np.zeros(n, dtype=bool)
-                if mode is AutoresetMode.NEXT_STEP:
-                    valid[t + 1] = ~ended
-                elif mode is AutoresetMode.DISABLED:
-                    fresh |= ended
-                if restart_p > 0.0:
-                    cut[t] = (rng.random(n) < restart_p) & valid[t] & ~ended
-                    fresh |= cut[t]
-                if fresh.any():
-                    who = np.flatnonzero(fresh)
-                    replaced.append((t, who, observations[who]))
-                    with watch(t + 1):
-                        starts, _ = env.reset(options={"reset_mask": fresh})
-                    check_observations(env, starts[who], (len(who), d), t + 1, who)
-                    observations = np.where(fresh[:, None], starts, observations)
+            record.rewards[t], record.terminated[t], record.truncated[t] = reward, over, out_of_time
+            ended = record.terminated[t] | record.truncated[t]
+            if t + 1 < steps and (fresh := record.restarted(t, ended, mode, restart_p, rng)).any():
+                record.keep_final(t, fresh, observations[fresh])
+                with watch(t + 1):
+                    starts, _ = env.reset(options={"reset_mask": fresh})
+                check_observations(env, starts[fresh], (int(fresh.sum()), d), t + 1, np.flatnonzero(fresh))
+                observations = np.where(fresh[:, None], starts, observations)
             if mode is AutoresetMode.SAME_STEP and ended.any():
-                who = np.flatnonzero(ended)
-                finals = _final_observations(env, infos, who)
-                check_observations(env, finals, (len(who), d), t + 1, who)
-                replaced.append((t, who, finals))
+                finals = _final_observations(env, infos, np.flatnonzero(ended))
+                check_observations(env, finals, (len(finals), d), t + 1, np.flatnonzero(ended))
+                record.keep_final(t, ended, finals)
+    return record.assembled(observations)
 
-    seen[steps] = normaliser(observations)
-    cut[-1] = ~(terminated[-1] | truncated[-1])
-    return _assemble(seen, replaced, normaliser, latents, means, rewards, terminated, truncated, cut, valid)
+
+@dataclass(frozen=True, eq=False)
+class _Recording:
+    """What a rollout fills, step by step: arrays whose first axes are time and environment."""
+
+    normaliser: Callable[[NDArray[Any]], NDArray[Any]]
+    seen: NDArray[Any]  # (steps + 1, n, d) normalised observations
+    means: NDArray[Any]  # (steps, n, m)
+    latents: NDArray[Any]  # (steps, n, m)
+    rewards: NDArray[np.float64]  # (steps, n), as all below
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    cut: NDArray[np.bool_]
+    valid: NDArray[np.bool_]  # not a step on which the environment only resets itself
+    replaced: list[tuple[int, NDArray[np.int64], NDArray[Any]]]
+    """Final observations that are not in `seen`: time, environments, raw observations."""
+
+    @classmethod
+    def empty(
+        cls, env: VectorEnv[Any, Any, Any], steps: int, normaliser: Callable[..., NDArray[Any]], dtype: DTypeLike
+    ) -> _Recording:
+        n = env.num_envs
+        (d,), (m,) = env.single_observation_space.shape or (), env.single_action_space.shape or ()
+        seen = np.empty((steps + 1, n, d), dtype=dtype)
+        means, latents = np.empty((2, steps, n, m), dtype=dtype)
+        terminated, truncated, cut = np.zeros((3, steps, n), dtype=bool)
+        valid = np.ones((steps, n), dtype=bool)
+        return cls(normaliser, seen, means, latents, np.empty((steps, n)), terminated, truncated, cut, valid, [])
+
+    def decide(
+        self, env: VectorEnv[Any, Any, Any], act: Act, observations: NDArray[Any], t: int
+    ) -> NDArray[Any]:
+        """The actions of step t, in the type of the action space."""
+        x = self.seen[t]
+        x[...] = self.normaliser(observations)
+        mean, latent, action = act(x)
+        check_actions(env, action, self.means.shape[1:], t)
+        self.means[t], self.latents[t] = mean, latent
+        return action.astype(env.single_action_space.dtype, copy=False)
+
+    def restarted(
+        self, t: int, ended: NDArray[np.bool_], mode: AutoresetMode, restart_p: float, rng: np.random.Generator
+    ) -> NDArray[np.bool_]:
+        """Which environments (n,) we have to reset after step t: those that do not reset themselves, and those cut."""
+        fresh = np.zeros(len(ended), dtype=bool)
+        if mode is AutoresetMode.NEXT_STEP:
+            self.valid[t + 1] = ~ended
+        elif mode is AutoresetMode.DISABLED:
+            fresh |= ended
+        if restart_p > 0.0:
+            self.cut[t] = (rng.random(len(ended)) < restart_p) & self.valid[t] & ~ended
+            fresh |= self.cut[t]
+        return fresh
+
+    def keep_final(self, t: int, which: NDArray[np.bool_], observations: NDArray[Any]) -> None:
+        """Remember the last observations of episodes that end with step t; `seen` will hold those of the next ones."""
+        self.replaced.append((t, np.flatnonzero(which), observations))
+
+    def assembled(self, observations: NDArray[Any]) -> Batch:
+        """The flat layout of `Batch`; `observations` are those after the last step."""
+        self.seen[-1] = self.normaliser(observations)
+        self.cut[-1] = ~(self.terminated[-1] | self.truncated[-1])
+        who, time = np.nonzero(self.valid.T)
+        over, out_of_time, stopped = (each[time, who] for each in (self.terminated, self.truncated, self.cut))
+        ends = over | out_of_time | stopped
+        segment: NDArray[np.int64] = np.cumsum(ends) - ends
+        state = np.arange(len(who)) + segment
+        last = np.flatnonzero(ends)
+        points = np.empty((len(who) + len(last), self.seen.shape[2]), dtype=self.seen.dtype)
+        points[state] = self.seen[time, who]
+        points[state[last] + 1] = self.seen[time[last] + 1, who[last]]
+        if self.replaced:
+            row = np.full(self.valid.shape, -1)
+            row[time[last], who[last]] = state[last] + 1
+            rows = np.concatenate([row[t, i] for t, i, _ in self.replaced])
+            points[rows] = self.normaliser(np.concatenate([final for _, _, final in self.replaced]))
+        rewards = self.rewards[time, who]
+        first = np.concatenate([[0], last[:-1] + 1])
+        complete = (over | out_of_time)[last]
+        return Batch(
+            points=points,
+            segment=segment,
+            latents=self.latents[time, who],
+            means=self.means[time, who],
+            rewards=rewards,
+            terminated=over,
+            truncated=out_of_time,
+            cut=stopped,
+            episode_returns=np.add.reduceat(rewards, first)[complete],
+            episode_lengths=(last - first + 1)[complete],
+        )
 
 
 def start_states(
@@ -158,104 +222,6 @@ def start_states(
 def thinned(rows: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
     """At most `count` of the rows, drawn without replacement."""
     return rows if len(rows) <= count else rows[rng.choice(len(rows), count, replace=False)]
-
-
-def _assemble(
-    seen: NDArray[Any],
-    replaced: list[tuple[int, NDArray[np.int64], NDArray[Any]]],
-    normaliser: Callable[[NDArray[Any]], NDArray[Any]],
-    latents: NDArray[Any],
-    means: NDArray[Any],
-    rewards: NDArray[np.float64],
-    terminated: NDArray[np.bool_],
-    truncated: NDArray[np.bool_],
-    cut: NDArray[np.bool_],
-    valid: NDArray[np.bool_],
-) -> Batch:
-    """From (time, environment) arrays to the flat layout of `Batch`."""
-    who, time = np.nonzero(valid.T)
-    over, out_of_time, stopped = terminated[time, who], truncated[time, who], cut[time, who]
-    ends = over | out_of_time | stopped
-    segment: NDArray[np.int64] = np.cumsum(ends) - ends
-    state = np.arange(len(who)) + segment
-    last = np.flatnonzero(ends)
-
-    points = np.empty((len(who) + len(last), seen.shape[2]), dtype=seen.dtype)
-    points[state] = seen[time, who]
-    points[state[last] + 1] = seen[time[last] + 1, who[last]]
-    if replaced:
-        row = np.full(valid.shape, -1)
-        row[time[last], who[last]] = state[last] + 1
-        rows = np.concatenate([row[t, i] for t, i, _ in replaced])
-        points[rows] = normaliser(np.concatenate([final for _, _, final in replaced]))
-
-    rewards = rewards[time, who]
-    first = np.concatenate([[0], last[:-1] + 1])
-    complete = (over | out_of_time)[last]
-    return Batch(
-        points=points,
-        segment=segment,
-        latents=latents[time, who],
-        means=means[time, who],
-        rewards=rewards,
-        terminated=over,
-        truncated=out_of_time,
-        cut=stopped,
-        episode_returns=np.add.reduceat(rewards, first)[complete],
-        episode_lengths=(last - first + 1)[complete],
-    )
-
-
-def advantages(batch: Batch, values: NDArray[Any], gamma: float, lam: float) -> NDArray[np.float64]:
-    """GAE(lambda) (N,) from the values (N + S,) of `batch.points`.
-
-    delta_t = r_t + gamma (1 - terminated_t) V(s_{t+1}) - V(s_t) and A_t = sum_k (gamma lambda)^k delta_{t+k},
-    the sum stopping with the segment.
-    """
-    _check_values(batch, values)
-    return _gae(
-        batch.rewards, values.astype(np.float64), batch.segment, batch.terminated, batch.ends, gamma, lam
-    )
-
-
-def discounted_returns(batch: Batch, values: NDArray[Any] | None, gamma: float) -> NDArray[np.float64]:
-    """Discounted returns to go (N,); a segment that did not terminate goes on with its last point's value.
-
-    `values` (N + S,) are those of `batch.points`; None counts nothing after the segment.
-    """
-    if values is None:
-        values = np.zeros(len(batch.points))
-    _check_values(batch, values)
-    return _returns(
-        batch.rewards, values.astype(np.float64), batch.segment, batch.terminated, batch.ends, gamma
-    )
-
-
-@numba.njit(cache=True)
-def _gae(rewards, values, segment, terminated, ends, gamma, lam):  # type: ignore[no-untyped-def]
-    out = np.empty(len(rewards))
-    ahead = 0.0
-    for i in range(len(rewards) - 1, -1, -1):
-        here = i + segment[i]
-        after = 0.0 if terminated[i] else values[here + 1]
-        delta = rewards[i] + gamma * after - values[here]
-        ahead = delta if ends[i] else delta + gamma * lam * ahead
-        out[i] = ahead
-    return out
-
-
-@numba.njit(cache=True)
-def _returns(rewards, values, segment, terminated, ends, gamma):  # type: ignore[no-untyped-def]
-    out = np.empty(len(rewards))
-    ahead = 0.0
-    for i in range(len(rewards) - 1, -1, -1):
-        if terminated[i]:
-            ahead = 0.0
-        elif ends[i]:
-            ahead = values[i + segment[i] + 1]
-        ahead = rewards[i] + gamma * ahead
-        out[i] = ahead
-    return out
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -289,12 +255,4 @@ def _check_restarts(env: VectorEnv[Any, Any, Any], mode: AutoresetMode, restart_
             f"{env_id(env)}: restart_p={restart_p} restarts single environments, which this "
             f"{type(env.unwrapped).__name__} in autoreset mode {mode.value} cannot do. "
             "Set restart_p=0, or pass an id or a factory."
-        )
-
-
-def _check_values(batch: Batch, values: NDArray[Any]) -> None:
-    if values.shape != (len(batch.points),):
-        raise DataError(
-            f"values must have one entry for each of the batch's {len(batch.points)} points, "
-            f"got shape {values.shape}."
         )

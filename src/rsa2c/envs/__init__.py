@@ -5,8 +5,9 @@ Names are loaded when first used, so that the facts in `rsa2c.envs.known` can be
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rsa2c.lazy import lazy
 
 if TYPE_CHECKING:
     from rsa2c.envs.checks import check_spaces
@@ -36,20 +37,15 @@ __all__ = [
     "units",
 ]
 
-_MODULES = {
-    "checks": ("check_spaces",),
-    "lqr": ("LQREnv", "LQRVector"),
-    "making": ("Backend", "EnvLike", "backend_of", "make_env"),
-    "names": ("action_names", "env_id", "episode_limit", "feature_names", "units"),
-    "pendulum": ("PendulumVector",),
-    "single": ("make_single",),
-    "wrappers": ("Distractors", "ObservationNoise"),
-}
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        for module, names in _MODULES.items():
-            if name in names:
-                return getattr(import_module(f"{__name__}.{module}"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "checks": ["check_spaces"],
+        "lqr": ["LQREnv", "LQRVector"],
+        "making": ["Backend", "EnvLike", "backend_of", "make_env"],
+        "names": ["action_names", "env_id", "episode_limit", "feature_names", "units"],
+        "pendulum": ["PendulumVector"],
+        "single": ["make_single"],
+        "wrappers": ["Distractors", "ObservationNoise"],
+    },
+)

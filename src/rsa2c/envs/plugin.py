@@ -1,4 +1,4 @@
-"""Our environments in Gymnasium's registry. Gymnasium calls `register` by itself, through an entry point."""
+"""Our environments in Gymnasium's registry."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rsa2c.envs.single import make_single
 from rsa2c.errors import require
-from rsa2c.evaluate import EvaluationResult, evaluate
+from rsa2c.evaluation import EvaluationResult, evaluate
 from rsa2c.runs.training import longest_episode
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rsa2c.config import make_config
-from rsa2c.evaluate import EvaluationResult
+from rsa2c.evaluation import EvaluationResult
 from rsa2c.report.episodes import noise_episodes
 from rsa2c.runs.evaluation import evaluate_policy
 

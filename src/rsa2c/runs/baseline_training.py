@@ -33,7 +33,7 @@ from rsa2c.baselines.policy import (
 )
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, require
-from rsa2c.evaluate import EvaluationResult
+from rsa2c.evaluation import EvaluationResult
 from rsa2c.files import Metadata, PathLike, Tensors, read_tensors, remove, write_atomically, write_tensors
 from rsa2c.progress import PLAIN_INTERVAL, clock
 from rsa2c.runs.data import RunData

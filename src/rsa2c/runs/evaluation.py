@@ -11,7 +11,7 @@ from typing import Any
 from rsa2c.agent import RSA2C
 from rsa2c.baselines.policy import Baseline
 from rsa2c.envs.known import find
-from rsa2c.evaluate import EvaluationResult, evaluate
+from rsa2c.evaluation import EvaluationResult, evaluate
 from rsa2c.runs.folder import Run
 from rsa2c.signals import handlers
 

@@ -1,0 +1,25 @@
+"""Public names of a package that are imported when they are first used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+
+def lazy(package: str, modules: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package whose public names are in these modules, module -> names."""
+    owners = {name: module for module, names in modules.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in owners:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{owners[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def directory() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *owners})
+
+    return get, directory
