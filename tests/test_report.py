@@ -27,6 +27,7 @@ from rsa2c.report.gather import run_document
 from rsa2c.report.page import FOLDER, bundled
 from rsa2c.report.result import rerun_command
 from rsa2c.report.scene import scene
+from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, train_run
 
@@ -224,19 +225,19 @@ class TestPage:
     def test_a_sweeps_score_is_taken_over(self, tmp_path):
         run = trained(tmp_path)
         run.write_returns(np.array([0.0, 0.2]), np.full((2, 100), -7.0), np.full((2, 100), 200))
-        data = run_document(run)
+        data = run_document(RunData.of(run))
         assert data["result"]["final"]["mean"] == -7.0 and data["result"]["final"]["episodes"] == 100
         assert [row["variance"] for row in data["result"]["robustness"]] == [0.0, 0.2]
 
     def test_the_score_of_an_agent_trained_under_noise_is_the_clean_one(self, tmp_path):
         run = trained(tmp_path, noise_variance=0.5)
         clean = evaluate(load_agent(run), "Pendulum-v1", episodes=2)
-        assert run_document(run, 2)["result"]["final"]["mean"] == pytest.approx(clean.mean, rel=1e-12)
+        assert run_document(RunData.of(run), 2)["result"]["final"]["mean"] == pytest.approx(clean.mean, rel=1e-12)
 
     def test_a_trainings_score_is_taken_over_and_noise_is_added(self, tmp_path):
         run = trained(tmp_path)
         run.write_returns(np.zeros(1), np.full((1, 100), -7.0), np.full((1, 100), 200))
-        data = run_document(run)
+        data = run_document(RunData.of(run))
         assert data["result"]["final"]["mean"] == -7.0
         assert [row["variance"] for row in data["result"]["robustness"]] == [0.0, 0.001, 0.01, 0.05]
 
@@ -250,7 +251,7 @@ class TestPage:
 
 class TestMissing:
     def test_a_run_without_attributions(self, tmp_path):
-        data = run_document(trained(tmp_path, "advanced-ac"), 2)
+        data = run_document(RunData.of(trained(tmp_path, "advanced-ac")), 2)
         assert data["missing"] == {
             "attention": ["No attributions were computed during training: advanced-ac does not guide its kernel."]
         }
@@ -258,7 +259,7 @@ class TestMissing:
 
     def test_a_run_without_a_value(self, tmp_path):
         run = trained(tmp_path, "rkhs-ac")
-        data = run_document(run, 2)
+        data = run_document(RunData.of(run), 2)
         assert data["outputs"] == ["torque"] and list(data["model"]["functions"]) == ["action"]
         assert "Trust" in visible(write_report(run, episodes=2).read_text(encoding="utf-8"))
 
@@ -275,7 +276,7 @@ class TestMissing:
             return make(name, **options)
 
         monkeypatch.setattr(gym, "make", without_renderer)
-        data = run_document(trained(tmp_path), 2)
+        data = run_document(RunData.of(trained(tmp_path)), 2)
         assert data["missing"]["episodes"] == ["A picture is missing: DependencyNotInstalled: pygame is not installed"]
         assert len(data["episodes"]) == 2 and "frames" not in data["episodes"][0]
 
@@ -283,7 +284,7 @@ class TestMissing:
         pytest.importorskip("pygame")
         pytest.importorskip("PIL")
         monkeypatch.setattr("rsa2c.report.gather.scene", lambda env_id: None)
-        data = run_document(trained(tmp_path), 1)
+        data = run_document(RunData.of(trained(tmp_path)), 1)
         frames = data["episodes"][0]["frames"]
         assert len(frames["images"]) == -(-200 // frames["every"])
         assert all(image.startswith("data:image/webp;base64,") for image in frames["images"])
@@ -320,7 +321,7 @@ class TestMissing:
         run = trained(tmp_path)
         run.evaluations_path.write_bytes(b"no")
         run.attributions_path.write_bytes(b"no")
-        data = run_document(run, 1)
+        data = run_document(RunData.of(run), 1)
         assert "evaluations.npz is damaged" in data["missing"]["result"][0]
         assert "attributions.npz is damaged" in data["missing"]["attention"][0]
         assert data["model"] and data["episodes"]

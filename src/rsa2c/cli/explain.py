@@ -12,7 +12,7 @@ from rsa2c.cli.command import choice, command, parse, visited
 
 if TYPE_CHECKING:
     from rsa2c.attribution.explanation import Explanation
-    from rsa2c.runs.folder import Run
+    from rsa2c.runs.data import RunData
 
 
 @dataclass
@@ -35,22 +35,22 @@ class ExplainOptions:
 def explain(arguments: list[str]) -> None:
     """Shapley values of a run's agent over visited states: a data file, beeswarm, bars and a training heatmap.
 
-    Without matplotlib (extra `explain`) there is the data file alone.
+    Without matplotlib (extra `explain`), only the data file is written.
     """
     options = parse(ExplainOptions, arguments, explain)
     from rsa2c.errors import MissingExtraError
+    from rsa2c.runs.data import RunData
     from rsa2c.runs.folder import Run
-    from rsa2c.runs.training import load_agent
 
-    run = Run.open(options.run)
-    agent = load_agent(run)
+    data = RunData.of(Run.open(options.run))
+    agent = data.kernel_agent
     states = visited(agent, options.states, "explain")
     explanation = agent.explain(states, of=options.of, method=options.method)
-    out = Path(options.out) if options.out else run.path / f"explain_{options.of}_{options.method}.npz"
+    out = Path(options.out) if options.out else data.run.path / f"explain_{options.of}_{options.method}.npz"
     written = [explanation.save(out)]
     without = ""
     try:
-        written += _draw(explanation, written[0].with_suffix("")) + _draw_training(run, written[0].with_suffix(""))
+        written += _draw(explanation, written[0].with_suffix("")) + _draw_training(data, written[0].with_suffix(""))
     except MissingExtraError as error:
         without = f"  no plots  {error}"
     print(f"{agent.env_id}, {agent.algorithm}: {options.of} at {options.states} visited states")
@@ -75,13 +75,13 @@ def _draw(explanation: Explanation, stem: Path) -> list[Path]:
     return written
 
 
-def _draw_training(run: Run, stem: Path) -> list[Path]:
+def _draw_training(data: RunData, stem: Path) -> list[Path]:
     """Importances and kernel weights over training, from the run's log; epochs are numbered as in metrics.csv."""
     from rsa2c import plots
 
-    if not run.attributions_path.exists():
+    log = data.attributions
+    if log is None:
         return []
-    log = run.read_attributions()
     epochs, names = log["epoch"], [str(name) for name in log["feature_names"]]
     written = plots.save(plots.heatmap(epochs, log["phi"], names), f"{stem}_training")
     figure = plots.heatmap(epochs, log["weights"], names, label="kernel weight")

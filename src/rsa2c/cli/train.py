@@ -17,6 +17,7 @@ from rsa2c.errors import described
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rsa2c.runs.data import RunData
     from rsa2c.runs.folder import Run
 
 
@@ -112,7 +113,7 @@ class ResumeOptions:
     total_timesteps: int | None = None
     """Training steps in all, those already done included; unset takes what the run was first told."""
     no_track: Flag = False
-    """Write no TensorBoard events; else they are written where tensorboard is installed."""
+    """Write no TensorBoard events; otherwise they are written if tensorboard is installed."""
     no_report: Flag = False
     """Write no report.html at the end."""
     quiet: Flag = False
@@ -121,18 +122,20 @@ class ResumeOptions:
 
 @command
 def resume(arguments: list[str]) -> None:
-    """Go on with a run that was stopped, or train a finished one further.
+    """Continue a run that was stopped, or train a finished one further.
 
-    A run of sac or ppo that was stopped begins again, and a finished one stays as it is.
+    A run of sac or ppo that was stopped starts over, and a finished one stays as it is.
     """
     options = parse(ResumeOptions, arguments, resume)
     _announce(options.quiet)
+    from rsa2c.runs.data import RunData
     from rsa2c.runs.folder import Run
     from rsa2c.runs.training import is_finished, is_judged, resume_run
 
     run = Run.open(options.run)
-    # A run that was stopped in its last evaluation has nothing left to train
-    if options.total_timesteps is not None or not is_finished(run) or is_judged(run):
+    data = RunData.of(run)
+    # A run that was stopped in its final evaluation has nothing left to train
+    if options.total_timesteps is not None or not is_finished(data) or is_judged(data):
         resume_run(run.path, options.total_timesteps, display=not options.quiet, track=not options.no_track)
     _finish(run, options)
 
@@ -143,30 +146,29 @@ def _announce(quiet: bool) -> None:
 
 
 def _finish(run: Run, options: RunOptions | ResumeOptions) -> None:
-    """Judge the run, write its report, say what it came to; a report that fails costs nothing but itself."""
+    """Evaluate the run, write its report, print a summary; if the report fails, nothing else is lost."""
     from rsa2c.report import write_report
     from rsa2c.runs.training import FINAL_EPISODES, judge
 
     if not options.quiet:
         print(f"evaluating over {FINAL_EPISODES} episodes", file=sys.stderr)
-    judge(run)
-    path = None
+    data, path = judge(run), None
     if not options.no_report:
         try:
-            path = write_report(run)
+            path = write_report(data)
         except Exception as error:
             print(f"rsa2c: the report could not be written: {described(error)}", file=sys.stderr)
-    _print_summary(run, path)
+    _print_summary(data, path)
 
 
-def _print_summary(run: Run, report: Path | None) -> None:
-    """What a training run came to, and where its files are."""
+def _print_summary(data: RunData, report: Path | None) -> None:
+    """What a training run reached, and where its files are."""
     from rsa2c.agent import RSA2C
-    from rsa2c.runs.training import load_policy
 
-    agent, judged = load_policy(run), run.read_returns()
+    run, agent, judged = data.run, data.agent, data.returns
+    assert judged is not None, "the run has just been evaluated"
     returns = judged["returns"][judged["noise_variance"] == 0.0][0]
-    seconds = float(run.read_metrics()[-1]["seconds"])
+    seconds = float(data.last_row["seconds"])
     print(f"\n{agent.env_id}, {agent.algorithm}, seed {agent.config.seed}")
     print(f"  mean return  {returns.mean():.1f} over {len(returns)} episodes")
     print(f"  training     {agent.num_timesteps:,} steps in {seconds:.1f} s")

@@ -15,21 +15,22 @@ from rsa2c.files import PathLike, write_atomically
 from rsa2c.report.comparison import comparison_document
 from rsa2c.report.gather import run_document
 from rsa2c.report.page import render
+from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run, find_runs
 
 __all__ = ["write_comparison", "write_report"]
 
 
-def write_report(run: Run | PathLike, out: PathLike | None = None, episodes: int | None = None) -> Path:
+def write_report(run: RunData | Run | PathLike, out: PathLike | None = None, episodes: int | None = None) -> Path:
     """Write a run's report to `out`, by default `report.html` in its folder, and return the path.
 
     The final score is over `episodes` episodes; by default 100, or fewer if episodes are long.
     """
     if episodes is not None and episodes < 1:
         raise ConfigError(f"episodes must be at least 1, got {episodes}.")
-    opened = run if isinstance(run, Run) else Run.open(run)
-    path = Path(out) if out is not None else opened.path / "report.html"
-    document = run_document(opened, episodes)
+    data = RunData.of(run if isinstance(run, RunData | Run) else Run.open(run))
+    path = Path(out) if out is not None else data.run.path / "report.html"
+    document = run_document(data, episodes)
     write_atomically(path, render("report.html.j2", "report", document).encode())
     return path
 

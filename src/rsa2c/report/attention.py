@@ -9,18 +9,16 @@ import numpy as np
 if TYPE_CHECKING:
     from rsa2c.attribution import Explanation
     from rsa2c.report.embedded import Embedded
-    from rsa2c.runs.folder import Run
+    from rsa2c.runs.data import RunData
 
 STATES = 200
 TRAINING_COLUMNS = 120
 
 
-def training_log(run: Run) -> dict[str, Any] | None:
+def training_log(data: RunData) -> dict[str, Any] | None:
     """Importances and kernel weights over epochs, thinned to fit a screen; None if nothing guided the kernel."""
-    if not run.attributions_path.exists():
-        return None
-    log = run.read_attributions()
-    if not len(log["epoch"]):
+    log = data.attributions
+    if log is None or not len(log["epoch"]):
         return None
     every = -(-len(log["epoch"]) // TRAINING_COLUMNS)
     return {

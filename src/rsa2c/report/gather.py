@@ -17,7 +17,6 @@ from rsa2c.runs.training import trained_steps
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
-    from rsa2c.runs.folder import Run
 
 Value = TypeVar("Value")
 UNGUIDED = ("none", "uniform")
@@ -48,14 +47,14 @@ class _Missing:
         return None
 
 
-def run_document(run: Run, episode_count: int | None = None) -> dict[str, Any]:
+def run_document(data: RunData, episode_count: int | None = None) -> dict[str, Any]:
     """The data of `report.html.j2`."""
-    data, missing = RunData.of(run), _Missing()
+    missing = _Missing()
     config = data.document
     agent = _agent(data, missing)
     document: dict[str, Any] = {
         "kind": "run",
-        "run": run.path.name,
+        "run": data.run.path.name,
         "environment": config["environment"],
         "algorithm": config["algorithm"],
         "preset": str(config.get("preset", "default")),
@@ -66,23 +65,23 @@ def run_document(run: Run, episode_count: int | None = None) -> dict[str, Any]:
         "settings": {str(key): str(value) for key, value in config["config"].items()},
         "warnings": [],
     }
-    metrics = missing.attempt("result", "The training log", lambda: result.metric_curves(run)) or {}
+    metrics = missing.attempt("result", "The training log", lambda: result.metric_curves(data)) or {}
     document["result"] = {
-        "evaluations": missing.attempt("result", "The learning curve", lambda: result.evaluation_curve(run)),
+        "evaluations": missing.attempt("result", "The learning curve", lambda: result.evaluation_curve(data)),
         "metrics": metrics,
         "phases": result.phases(metrics),
         "command": missing.attempt("result", "The command", lambda: _command(config)),
     }
     if document["result"]["evaluations"] is None and "result" not in missing.sentences:
         missing.say("result", "The run has not been evaluated yet, so there is no learning curve.")
-    _training(run, config, missing, document)
+    _training(data, config, missing, document)
     if agent is not None:
-        _explained(run, agent, episode_count, missing, document)
+        _explained(data, agent, episode_count, missing, document)
         steps = trained_steps(agent)
         if steps < config["total_timesteps"]:
             document["warnings"].append(
                 f"Unfinished: {steps:,} of {config['total_timesteps']:,} training steps. "
-                f"Continue with: rsa2c resume {run.path.name}"
+                f"Continue with: rsa2c resume {data.run.path.name}"
             )
     document["missing"] = missing.sentences
     return document
@@ -106,8 +105,8 @@ def _command(config: dict[str, Any]) -> str | None:
     return result.rerun_command(config)
 
 
-def _training(run: Run, config: dict[str, Any], missing: _Missing, document: dict[str, Any]) -> None:
-    log = missing.attempt("attention", "The log of attributions", lambda: attention.training_log(run))
+def _training(data: RunData, config: dict[str, Any], missing: _Missing, document: dict[str, Any]) -> None:
+    log = missing.attempt("attention", "The log of attributions", lambda: attention.training_log(data))
     document["attention"] = {"training": log}
     if log is None and "attention" not in missing.sentences:
         guided = config["config"].get("guidance") not in UNGUIDED
@@ -120,7 +119,7 @@ def _training(run: Run, config: dict[str, Any], missing: _Missing, document: dic
 
 
 def _explained(
-    run: Run, agent: RSA2C, episode_count: int | None, missing: _Missing, document: dict[str, Any]
+    data: RunData, agent: RSA2C, episode_count: int | None, missing: _Missing, document: dict[str, Any]
 ) -> None:
     """Everything that needs the agent."""
     names = {"features": agent.feature_names, "actions": agent.action_names}
@@ -143,16 +142,16 @@ def _explained(
     document["trust"]["certificates"] = missing.attempt("trust", "The certificate", lambda: certificates.table(agent))
     sizes = (len(agent.feature_names), len(agent.action_names), agent.dictionary_size)
     document["result"]["operations"] = missing.attempt("result", "The cost", lambda: mean_flops(agent.config, *sizes))
-    _played(run, embedded, episode_count, missing, document)
+    _played(data, embedded, episode_count, missing, document)
 
 
 def _played(
-    run: Run, embedded: Embedded, count: int | None, missing: _Missing, document: dict[str, Any]
+    data: RunData, embedded: Embedded, count: int | None, missing: _Missing, document: dict[str, Any]
 ) -> None:
     """Everything that needs the environment."""
     agent = embedded.agent
     document["scene"] = missing.attempt("model", "The drawing", lambda: scene(agent.env_id))
-    known = [] if count else missing.attempt("result", "The last evaluation", lambda: result.known_scores(run)) or []
+    known = [] if count else missing.attempt("result", "The last evaluation", lambda: result.known_scores(data)) or []
     wanted = count or (episodes.FEWEST_EPISODES if known else episodes.final_episodes(agent))
     played = missing.attempt("episodes", "The recording", lambda: episodes.record(agent, wanted))
     if played is None:

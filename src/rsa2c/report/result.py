@@ -13,18 +13,18 @@ from rsa2c.runs.evaluation import evaluate_policy
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
-    from rsa2c.runs.folder import Run
+    from rsa2c.runs.data import RunData
 
 NOISE_VARIANCES = (0.001, 0.01, 0.05)
 PHASE_PREFIX = "seconds_"
 """Columns of `metrics.csv` that hold the seconds of one phase."""
 
 
-def evaluation_curve(run: Run) -> dict[str, Any] | None:
+def evaluation_curve(data: RunData) -> dict[str, Any] | None:
     """Mean and spread over episodes for every evaluation during training."""
-    if not run.evaluations_path.exists():
+    done = data.evaluations
+    if done is None:
         return None
-    done = run.read_evaluations()
     results = done["results"]
     low, high = np.quantile(results, [0.1, 0.9], axis=1)
     return {
@@ -36,9 +36,9 @@ def evaluation_curve(run: Run) -> dict[str, Any] | None:
     }
 
 
-def metric_curves(run: Run) -> dict[str, list[float | None]]:
+def metric_curves(data: RunData) -> dict[str, list[float | None]]:
     """Columns of `metrics.csv` as numbers; anything that is not a finite number becomes None."""
-    rows = run.read_metrics()
+    rows = data.metrics
     return {column: [_number(row[column]) for row in rows] for column in (rows[0] if rows else ())}
 
 
@@ -66,11 +66,11 @@ def score(result: EvaluationResult) -> dict[str, Any]:
     }
 
 
-def known_scores(run: Run) -> list[dict[str, Any]]:
+def known_scores(data: RunData) -> list[dict[str, Any]]:
     """Scores of a run's final evaluation, one row per noise variance; empty if the noise-free score is missing."""
-    if not run.returns_path.exists():
+    done = data.returns
+    if done is None:
         return []
-    done = run.read_returns()
     rows = zip(done["noise_variance"], done["returns"], done["ep_lengths"], strict=True)
     scores = [{"variance": float(v), **score(EvaluationResult(r, n))} for v, r, n in rows]
     return scores if any(row["variance"] == 0.0 for row in scores) else []
