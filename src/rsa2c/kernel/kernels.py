@@ -233,6 +233,19 @@ class Laplace(ProductKernel):
         """-log k is the sum of absolute differences: the triangle inequality of |.|_1."""
         return np.maximum(exponent - l1, 0.0), exponent + l1
 
+    def bind(self, y: NDArray, dtype: np.dtype | type = np.float64) -> Features:
+        """As the base class, but for the sign: |u| is subtracted, which saves a pass over (N, q) for each feature."""
+        scales = self.scales.astype(dtype)
+        scaled = np.ascontiguousarray((y.astype(dtype) * scales).T)
+
+        def features(x: NDArray) -> NDArray:
+            exponent = np.zeros((len(x), scaled.shape[1]), dtype=dtype)
+            for column, centres in zip((x * scales).T, scaled, strict=True):
+                exponent -= np.abs(column[:, None] - centres)
+            return np.exp(exponent, out=exponent)
+
+        return features
+
 
 KERNELS: dict[str, type[ProductKernel]] = {kernel.name: kernel for kernel in (RBF, Laplace)}
 
