@@ -338,7 +338,7 @@ def test_damaged_folders_are_named(tiny, tmp_path):
         ({**document["config"], "arguments": {"policy_kwargs": 3}}, "do not fit together"),
         ({**document["config"], "normalise": True}, "do not fit together"),
         ({**document["config"], "arguments": "none"}, "arguments must be a mapping"),
-        ({**document["config"], "kl": 1}, "no baseline's"),
+        ({**document["config"], "kl": 1}, "no usable configuration"),
     ):
         run.write_config({**document, "config": config})
         with pytest.raises(FileFormatError, match=says):

@@ -265,7 +265,7 @@ def test_a_sweep_goes_on(tmp_path, monkeypatch):
     assert re.match(r"Raises-v0: step \d+ of environment \d failed .*ZeroDivisionError", errors[0])
     assert re.match(r"Hangs-v0: step \d+ of environment \d took longer than 0\.3 s", errors[1])
     assert errors[2] == "its process died (exit code 3). Start the sweep again to continue it."
-    assert errors[3] is None and progress.rows[3]["steps"] >= 10 * STEPS
+    assert errors[3] is None and progress.rows[3].steps >= 10 * STEPS
 
 
 # Baselines

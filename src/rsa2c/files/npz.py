@@ -1,4 +1,4 @@
-"""Arrays as uncompressed NPZ files, read without pickle and without trusting their headers."""
+"""Arrays as uncompressed NPZ files of plain numbers and text, read without trusting their headers."""
 
 from __future__ import annotations
 
