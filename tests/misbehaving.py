@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-AFTER = 107
+AFTER = 168
 """Good steps of the environments that have an id."""
 
 

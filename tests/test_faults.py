@@ -13,7 +13,7 @@ import gymnasium as gym
 import pytest
 
 from faults import CALLS, SMALL, Disk
-from rsa2c.agent import RSA2C
+from rsa2c.algorithm import epoch
 from rsa2c.cli import main
 from rsa2c.errors import EnvError
 from rsa2c.files import StorageError
@@ -145,7 +145,7 @@ def test_the_first_cause_is_what_the_user_reads(tmp_path, monkeypatch):
     def failing(*_):
         raise EnvError("the environment failed")
 
-    monkeypatch.setattr(RSA2C, "_step_actor", failing)
+    monkeypatch.setattr(epoch, "step_actor", failing)
     with Disk(tmp_path, 8, refusal(errno.ENOSPC), lasting=True).watched(), pytest.raises(EnvError) as caught:
         small_run(tmp_path)
     assert caught.value.__notes__[0].startswith("Nothing was saved yet. Continue with: rsa2c resume ")

@@ -101,7 +101,7 @@ def test_the_preset_paper_is_the_paper_s_table():
     for setting in paper.settings():
         if setting.field is not None:
             config = make_config(setting.environment, "paper")
-            assert getattr(config, setting.field) == pytest.approx(setting.value * setting.scale), setting
+            assert config.settings()[setting.field] == pytest.approx(setting.value * setting.scale), setting
             checked += 1
     assert checked == 8 * 3
 

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -32,15 +33,18 @@ from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, train_run
 
 TINY = {
-    "n_envs": 4, "horizon": 50, "capacity": 24, "initial_centres": 12, "attribution_centres": 20,
-    "attribution_states": 8, "attribution_background": 8, "attribution_warmup": 1, "evaluation_episodes": 2,
+    "n_envs": 4, "horizon": 50, "capacity": 24, "initial_centres": 12, "evaluation_episodes": 2,
+}  # fmt: skip
+GUIDED = {
+    "attribution_centres": 20, "attribution_states": 8, "attribution_background": 8, "attribution_warmup": 1
 }  # fmt: skip
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node, which runs the page's JavaScript, is not installed")
 
 
 def trained(folder, algorithm="rsa2c-kme", env_id="Pendulum-v1", **fields):
-    return train_run(env_id, algorithm, total_timesteps=600, out=folder, track=False, **{**TINY, **fields})
+    own = {**TINY, **(GUIDED if algorithm.startswith("rsa2c") else {}), **fields}
+    return train_run(env_id, algorithm, total_timesteps=600, out=folder, track=False, **own)
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +224,7 @@ class TestPage:
         start = "rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 600"
         assert command.startswith(start)
         flags = {flag.split()[0].replace("-", "_") for flag in command.removeprefix(start).split(" --")[1:]}
-        assert {"n_envs", "initial_centres"} <= flags <= set(TINY)
+        assert {"n_envs", "initial_centres"} <= flags <= {*TINY, *GUIDED}
 
     def test_a_sweeps_score_is_taken_over(self, tmp_path):
         run = trained(tmp_path)
@@ -305,8 +309,8 @@ class TestMissing:
     def test_a_run_of_a_newer_version(self, tmp_path):
         run = trained(tmp_path)
         content = run.state_path.read_bytes()
-        assert rb"\"version\":1" in content
-        run.state_path.write_bytes(content.replace(rb"\"version\":1", rb"\"version\":9"))
+        assert rb"\"version\":2" in content
+        run.state_path.write_bytes(content.replace(rb"\"version\":2", rb"\"version\":9"))
         text = visible(write_report(run).read_text(encoding="utf-8"))
         assert "its format version is 9" in text and "pip install -U rsa2c" in text
         assert "environment steps" in text
@@ -329,11 +333,9 @@ class TestMissing:
     def test_names_with_markup_are_text(self, tmp_path):
         evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
         run = trained(tmp_path)
-        agent = load_agent(run)
-        agent.feature_names = (evil, "sin & <b>", "x")
-        from rsa2c.algorithm import snapshot
-
-        snapshot.save(agent, run.state_path, checkpoint=True)
+        kept = load_agent(run).snapshot()
+        task = replace(kept.task, feature_names=(evil, "sin & <b>", "x"))
+        replace(kept, task=task).save(run.state_path, checkpoint=True)
         run.write_config({**run.read_config(), "algorithm": evil, "preset": evil})
         text = write_report(run, episodes=1).read_text(encoding="utf-8")
         assert text.count("<script") == 2 and "<img src=x" not in text

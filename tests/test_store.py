@@ -49,7 +49,7 @@ def run(tmp_path):
 
 def test_what_is_written_is_read(model):
     tensors, metadata = read_tensors(model, "model")
-    assert metadata == {**METADATA, "format": "rsa2c", "version": 1}
+    assert metadata == {**METADATA, "format": "rsa2c", "version": 2}
     assert set(tensors) == set(TENSORS)
     for name, array in TENSORS.items():
         np.testing.assert_array_equal(tensors[name], array)
@@ -105,7 +105,7 @@ def _saved(text: str | None) -> bytes:
         (_saved("[" * 100_000), "not JSON"),
         (_saved("[]"), "another format"),
         (_saved('{"format":"other","version":1}'), "another format"),
-        (_saved('{"format":"rsa2c","version":2,"kind":"model"}'), "pip install -U rsa2c"),
+        (_saved('{"format":"rsa2c","version":3,"kind":"model"}'), "pip install -U rsa2c"),
         (_saved('{"format":"rsa2c","version":true,"kind":"model"}'), "version is True"),
         (_saved('{"format":"rsa2c","version":1,"kind":"state"}'), "of kind 'state'"),
     ],

@@ -25,7 +25,7 @@ from rsa2c.attribution.sampled import permutation_values
 from rsa2c.config import CME, ReleasedGuidance, ShadowGuidance
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
-from rsa2c.kernel.linalg import second_moment, solve_positive
+from rsa2c.kernel.linalg import ridge_regression
 from rsa2c.kernel.rkhs import RKHSFunction
 
 SAMPLES = 20_000
@@ -147,9 +147,9 @@ def shadow_critic(
     sources = [slice(a, b) for a, b in pairwise(ends)]
 
     phi = dictionary.features(x.dtype)(x)
-    metric = second_moment(phi) + RIDGE * dictionary.gram
-    right = (phi.T @ np.column_stack(standardised).astype(phi.dtype)).astype(np.float64) / len(x)
-    coefficients = solve_positive(metric, right, "the attribution critic", "Use more attribution states")
+    targets_of_all = np.column_stack(standardised)
+    remedy = "Lower attribution_centres"
+    coefficients = ridge_regression(phi, targets_of_all, dictionary.gram, RIDGE, "the attribution critic", remedy)
     return Explained(x, dictionary, coefficients, sources, len(x), count)
 
 
