@@ -68,7 +68,7 @@ def test_stochastic_predictions_have_the_policys_spread(agent, states):
     rng = np.random.default_rng(0)
     draws = np.stack([agent.predict(states[0], deterministic=False, rng=rng)[0] for _ in range(2000)])
     u = np.arctanh(np.clip(draws / 2, -0.999999, 0.999999))
-    assert u.std() == pytest.approx(agent.policy.sigma, rel=0.1)
+    assert u.std() == pytest.approx(agent.policy.sigma[0], rel=0.1)
     assert u.mean() == pytest.approx(float(agent.policy_mean(states[0])[0]), abs=0.05)
 
 

@@ -55,20 +55,27 @@ class ActionBounds:
 
 @dataclass(frozen=True, eq=False)
 class GaussianPolicy:
-    """N(h(s), sigma^2 I) before squashing."""
+    """N(h(s), diag(sigma^2)) before squashing."""
 
     mean: RKHSFunction
-    sigma: float
+    sigma: NDArray[np.float64]
+    """(m,): standard deviation of each action dimension."""
     bounds: ActionBounds
 
     @property
     def covariance(self) -> NDArray[np.float64]:
         """Sigma, (m, m)."""
-        return self.sigma**2 * np.eye(len(self.bounds.low))
+        return np.diag(self.sigma**2)
 
     def with_sigma(self, sigma: float) -> GaussianPolicy:
-        """The same mean with another standard deviation."""
-        return replace(self, sigma=sigma)
+        """The same mean with one standard deviation for all action dimensions."""
+        return replace(self, sigma=np.full(len(self.bounds.low), sigma))
+
+    def divergence(self, before: NDArray, after: NDArray) -> float:
+        """Mean KL divergence between Gaussians with these means (N, m) and this policy's standard deviations."""
+        first = self.sigma[0]
+        squared = (after - before) ** 2 * (first / self.sigma) ** 2
+        return float(np.mean(np.sum(squared, axis=1))) / (2 * first**2)
 
     def sampler(self, rng: np.random.Generator, dtype: np.dtype | type) -> Act:
         """The map from normalised states (n, d) to mean, sampled u and action that `rollout.collect` calls."""

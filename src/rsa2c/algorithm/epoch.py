@@ -120,7 +120,7 @@ def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gam
         "timesteps": state.steps,
         "ep_rew_mean": float(np.mean(batch.episode_returns)) if finished else float("nan"),
         "ep_len_mean": float(np.mean(batch.episode_lengths)) if finished else float("nan"),
-        "sigma": state.policy.sigma,
+        "sigma": float(np.mean(state.policy.sigma)),
         "kl": kl,
         "explained_variance": explained,
         "actor_states": state.policy.mean.dictionary.size,

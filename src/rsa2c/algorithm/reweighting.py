@@ -129,7 +129,7 @@ def _reweighted(
     for _ in range(TRUST_REGION_TRIALS):
         proposal, move = _on_new_metric(mean, old + share * (weights - old), fitted, config, rule, epoch)
         moves.append(replace(move, held_out=cut))
-        kl = float(np.mean(np.sum((proposal.at(held_out) - before) ** 2, axis=1))) / (2 * policy.sigma**2)
+        kl = policy.divergence(before, proposal.at(held_out))
         if kl <= rule.trust_region:
             break
         share *= np.clip(0.9 * np.sqrt(rule.trust_region / kl), 0.1, 0.7)  # KL grows about as share squared

@@ -31,7 +31,7 @@ Metadata = dict[str, Any]
 SHAPES = {
     **{f"actor/{name}": axes for name, axes in (("centres", "q d"), ("errors", "q"), ("coefficients", "q m"))},
     **dict.fromkeys(("actor/weights", "normaliser/mean", "normaliser/std"), "d"),
-    **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
+    **dict.fromkeys(("bounds/low", "bounds/high", "policy/sigma"), "m"),
     "advantage/coefficients": "q m",
     "background": "b d",
     "importances/moments": "s d",
@@ -103,6 +103,7 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "normaliser/std": normaliser.std,
         "bounds/low": policy.bounds.low,
         "bounds/high": policy.bounds.high,
+        "policy/sigma": policy.sigma,
         "background": state.background,
         "importances/moments": state.importances.moments,
         "importances/null": state.importances.null,
@@ -121,7 +122,6 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "epoch": state.epoch,
         "num_timesteps": state.steps,
         "importance_updates": state.importances.updates,
-        "sigma": policy.sigma,
         "clip": normaliser.clip,
     }
     if checkpoint:
@@ -172,11 +172,11 @@ def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
 
 
 def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> TrainingState:
-    clip, sigma = float(metadata["clip"]), float(metadata["sigma"])
+    clip, sigma = float(metadata["clip"]), tensors["policy/sigma"]
     normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], clip)
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
-    if not (min(clip, sigma) > 0 and np.all(normaliser.std > 0) and np.all(bounds.low <= bounds.high)):
-        raise ValueError("clip, sigma or normaliser/std is not positive, or bounds/low exceeds bounds/high")
+    if not (clip > 0 and np.all(sigma > 0) and np.all(normaliser.std > 0) and np.all(bounds.low <= bounds.high)):
+        raise ValueError("clip, policy/sigma or normaliser/std is not positive, or bounds/low exceeds bounds/high")
 
     def function(name: str, outputs: tuple[str, ...]) -> RKHSFunction:
         kernel = kernel_from_name(config.kernel, float(config.length_scale), tensors[f"{name}/weights"])
@@ -199,14 +199,15 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
 
 
 def _from_version_1(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
-    """Version 1 wrote settings without an effect, a Value Critic where there was none, and counted the epochs of
-    attributions from zero."""
+    """Version 1 wrote settings without an effect, a Value Critic where there was none, one standard deviation for all
+    actions, and counted the epochs of attributions from zero."""
     config = upgraded_settings(metadata["config"])
+    tensors = {**tensors, "policy/sigma": np.full(len(tensors["bounds/low"]), float(metadata["sigma"]))}
     if config["value_fit"] == "none":
         tensors = {name: array for name, array in tensors.items() if name not in VALUE_SHAPES}
     if "attributions/epoch" in tensors:
         tensors = {**tensors, "attributions/epoch": tensors["attributions/epoch"] + 1}
-    return tensors, {**metadata, "config": config}
+    return tensors, {**{name: value for name, value in metadata.items() if name != "sigma"}, "config": config}
 
 
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {1: _from_version_1}

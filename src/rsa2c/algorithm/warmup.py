@@ -69,7 +69,7 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
     dictionary = Dictionary.empty(kernel).grown(x, config.admission.admission_threshold, first)
     mean = RKHSFunction.zero(dictionary, normaliser, task.action_names)
     state = TrainingState(
-        policy=GaussianPolicy(mean, config.sigma_initial, bounds),
+        policy=GaussianPolicy(mean, np.full(m, config.sigma_initial), bounds),
         value=RKHSFunction.zero(dictionary, normaliser, ("value",)) if config.has_value else None,
         advantage=mean,
         importances=Importances.none(d),
