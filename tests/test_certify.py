@@ -146,7 +146,8 @@ def test_clipped_features_cannot_be_perturbed() -> None:
 def test_squashing_is_part_of_the_certificate(squash: str) -> None:
     rng = np.random.default_rng(5)
     function = make_function(rng)
-    policy = GaussianPolicy(function, np.full(2, 0.3), ActionBounds(np.array([-1.0, 0.0]), np.array([3.0, 0.5]), squash))
+    box = ActionBounds(np.array([-1.0, 0.0]), np.array([3.0, 0.5]), squash)
+    policy = GaussianPolicy(function, np.full(2, 0.3), box)
     states, region = make_states(rng, function, 30), Region(np.full(30, 0.3), "linf")
     certificate = certify(policy, None, states, region)
     moved = perturbed(rng, function, states, region, 50, 2)

@@ -16,6 +16,10 @@ from rsa2c.errors import EnvError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
 
+SMALLEST_SIGMA = 0.1
+"""Least standard deviation that is learned, in units of the squashed action's half width: below it a batch says too
+little about other actions."""
+
 
 @dataclass(frozen=True, eq=False)
 class ActionBounds:
@@ -89,6 +93,10 @@ class GaussianPolicy:
 
         return act
 
+    def spread(self, change: NDArray) -> GaussianPolicy:
+        """With log sigma changed by `change` (m,), but no standard deviation under the floor."""
+        return replace(self, sigma=np.maximum(self.sigma * np.exp(change), SMALLEST_SIGMA))
+
     def step(self, direction: NDArray, size: float) -> GaussianPolicy:
         """h + size * sum_j k(., s_j) direction_j."""
         return replace(self, mean=replace(self.mean, coefficients=self.mean.coefficients + size * direction))
@@ -108,7 +116,14 @@ def mean_kl(direction: NDArray, second_moment: NDArray, covariance: NDArray) -> 
     return float(np.trace(np.linalg.solve(covariance, direction.T @ second_moment @ direction))) / 2
 
 
-def kl_step_size(direction: NDArray, second_moment: NDArray, covariance: NDArray, kl: float) -> float:
-    """The size at which a step along `direction` has the mean KL `kl`; zero for a zero direction."""
+def kl_step_size(
+    direction: NDArray, second_moment: NDArray, covariance: NDArray, kl: float, spread: NDArray | None = None
+) -> float:
+    """The size at which a step along `direction` has the mean KL `kl`; zero for a zero direction.
+
+    With `spread`, a direction (m,) of log sigma, the step goes along both; its KL is that of the mean and sum spread^2.
+    """
     unit = mean_kl(direction, second_moment, covariance)
+    if spread is not None:
+        unit += float(np.sum(spread**2))
     return float(np.sqrt(kl / unit)) if unit > 0 else 0.0

@@ -19,22 +19,23 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import diagnostics
 from rsa2c.algorithm.admission import admit
-from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.automatic import horizon_at
 from rsa2c.algorithm.estimates import discounted_returns
 from rsa2c.algorithm.phases import (
     estimate_advantage,
+    explore,
     fit_advantage_critic,
     fit_value,
     roll_out,
     standardised,
     step_actor,
 )
+from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
 from rsa2c.algorithm.rollout import Batch, thinned
-from rsa2c.algorithm.schedules import linear
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
-from rsa2c.algorithm.work import Basis, Work
-from rsa2c.config import Config
+from rsa2c.algorithm.work import Basis, Reprojection, Work
+from rsa2c.config import Config, FollowingScale
 from rsa2c.kernel.rkhs import RKHSFunction
 
 BACKGROUND_STATES = 256
@@ -64,12 +65,19 @@ def epoch(
 ) -> tuple[TrainingState, EpochRecord]:
     """The state after one epoch in `env`, and the epoch's record; `around(phase)` is entered around each phase."""
     clock, t = _Clock(around), state.epoch
-    policy = state.policy.with_sigma(linear(config.sigma_initial, config.sigma_final, t, config.sigma_epochs))
+    policy, value, scale = explore(state.policy, config, t), state.value, state.scale
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
-        batch = roll_out(policy, env, config, generator(config, t, COLLECT))
+        horizon = horizon_at(config, state.steps)
+        batch = roll_out(policy, env, horizon, config, generator(config, t, COLLECT))
     with clock("admit"):
-        mean, value, growths = admit(policy.mean, state.value, batch, config, t, generator(config, t, ADMIT))
+        followed: tuple[Reprojection, ...] = ()
+        if isinstance(config.scale, FollowingScale):
+            scale = scale.updated(batch.raw_states)
+            policy, value, batch, followed = follow_states(
+                policy, value, scale, batch, config, t, generator(config, t, ADMIT, 2)
+            )
+        mean, value, growths = admit(policy.mean, value, batch, config, t, generator(config, t, ADMIT))
         policy = replace(policy, mean=mean)
     with clock("value"):
         value_basis = Basis.of(value.dictionary) if value is not None else None
@@ -91,9 +99,11 @@ def epoch(
         value=guided.value,
         advantage=replace(mean, coefficients=fit.weights),
         importances=guided.importances,
+        scale=scale,
         background=_raw(thinned(batch.states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)), mean),
         epoch=t + 1,
-        steps=state.steps + Sizes.of(config).epoch_steps,
+        steps=state.steps + env.num_envs * horizon,
+        warmup_steps=state.warmup_steps,
     )
     metrics = _metrics(after, batch, values, kl, config.gamma)
     if config.diagnostics:
@@ -103,7 +113,7 @@ def epoch(
             )
     work = Work(
         batch.n, len(batch.points), mean.kernel.dimension, mean.coefficients.shape[1], before, actor_basis, value_basis,
-        growths, guided.work, guided.reprojections,
+        growths, guided.work, guided.reprojections, followed,
     )  # fmt: skip
     return after, EpochRecord(metrics, clock.seconds, work, guided.attribution)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.state import TrainingState
 from rsa2c.config import Config, upgraded_settings
@@ -30,7 +31,7 @@ Metadata = dict[str, Any]
 
 SHAPES = {
     **{f"actor/{name}": axes for name, axes in (("centres", "q d"), ("errors", "q"), ("coefficients", "q m"))},
-    **dict.fromkeys(("actor/weights", "normaliser/mean", "normaliser/std"), "d"),
+    **dict.fromkeys(("actor/weights", "normaliser/mean", "normaliser/std", "scale/mean", "scale/variance"), "d"),
     **dict.fromkeys(("bounds/low", "bounds/high", "policy/sigma"), "m"),
     "advantage/coefficients": "q m",
     "background": "b d",
@@ -104,6 +105,8 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "bounds/low": policy.bounds.low,
         "bounds/high": policy.bounds.high,
         "policy/sigma": policy.sigma,
+        "scale/mean": state.scale.mean,
+        "scale/variance": state.scale.variance,
         "background": state.background,
         "importances/moments": state.importances.moments,
         "importances/null": state.importances.null,
@@ -121,6 +124,7 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "action_names": list(task.action_names),
         "epoch": state.epoch,
         "num_timesteps": state.steps,
+        "warmup_steps": state.warmup_steps,
         "importance_updates": state.importances.updates,
         "clip": normaliser.clip,
     }
@@ -192,9 +196,11 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
         value=value,
         advantage=replace(mean, coefficients=tensors["advantage/coefficients"]),
         importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
+        scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         background=tensors["background"],
         epoch=_count(metadata["epoch"], "epoch"),
         steps=_count(metadata["num_timesteps"], "num_timesteps"),
+        warmup_steps=_count(metadata["warmup_steps"], "warmup_steps"),
     )
 
 
@@ -202,12 +208,19 @@ def _from_version_1(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
     """Version 1 wrote settings without an effect, a Value Critic where there was none, one standard deviation for all
     actions, and counted the epochs of attributions from zero."""
     config = upgraded_settings(metadata["config"])
-    tensors = {**tensors, "policy/sigma": np.full(len(tensors["bounds/low"]), float(metadata["sigma"]))}
+    tensors = {
+        **tensors,
+        "policy/sigma": np.full(len(tensors["bounds/low"]), float(metadata["sigma"])),
+        "scale/mean": tensors["normaliser/mean"],
+        "scale/variance": tensors["normaliser/std"] ** 2,
+    }
     if config["value_fit"] == "none":
         tensors = {name: array for name, array in tensors.items() if name not in VALUE_SHAPES}
     if "attributions/epoch" in tensors:
         tensors = {**tensors, "attributions/epoch": tensors["attributions/epoch"] + 1}
-    return tensors, {**{name: value for name, value in metadata.items() if name != "sigma"}, "config": config}
+    metadata = {name: value for name, value in metadata.items() if name != "sigma"}
+    warmup = metadata["num_timesteps"] - metadata["epoch"] * config["n_envs"] * config["horizon"]
+    return tensors, {**metadata, "config": config, "warmup_steps": max(warmup, 0)}
 
 
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {1: _from_version_1}

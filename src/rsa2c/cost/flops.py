@@ -43,12 +43,10 @@ def flops(config: Config, epoch: Work) -> dict[str, float]:
         "advantage": _advantage(config, epoch),
         "actor": _actor(config, epoch),
     }
+    counts["admit"] += _moves(config, epoch.followed, d, m)
     if epoch.attribution is not None:
         counts["attribute"] += _attribution(config, epoch.attribution)
-    if epoch.reprojections:
-        q, held = epoch.reprojections[0].old, epoch.reprojections[0].held_out
-        counts["attribute"] += kernel(config, held, q, d) + held * (2 * q + 1) * m
-        counts["attribute"] += sum(_reprojection(config, moved, d) for moved in epoch.reprojections)
+    counts["attribute"] += _moves(config, epoch.reprojections, d, m)
     return {phase: float(counts[phase]) for phase in PHASES}
 
 
@@ -128,6 +126,15 @@ def _cme(game: CME, states: int, n: int, explained: Attribution) -> float:
     if game.cme_embedding != "paper":
         value += 3 * n * states
     return w * 3 * tables + (w - 1) * n * k + joins * 4 * tables + values * value + update
+
+
+def _moves(config: Config, moves: tuple[Reprojection, ...], d: int, m: int) -> float:
+    """Everything that a change of the kernel takes."""
+    if not moves:
+        return 0.0
+    q, held = moves[0].old, moves[0].held_out
+    before = kernel(config, held, q, d) + held * (2 * q + 1) * m
+    return before + sum(_reprojection(config, moved, d) for moved in moves)
 
 
 def _reprojection(config: Config, moved: Reprojection, d: int) -> float:
