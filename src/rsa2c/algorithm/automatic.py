@@ -81,11 +81,10 @@ def settle_length_scale(config: Config, x: NDArray) -> Config:
     """
     if config.length_scale != "auto":
         return config
-    if isinstance(config.scale, FollowingScale):
-        varying = int(np.sum(np.ptp(x, axis=0) > 0))
-        length = FOLLOWING_LENGTH * np.sqrt(max(1, varying - 2))
-        return config.updated(length_scale=float(length))
     spread = float(np.sqrt(np.sum(np.var(x, axis=0))))
     if spread == 0:
         raise EnvError("no observation varied in the warm-up, so length_scale='auto' has no answer. Set length_scale.")
+    if isinstance(config.scale, FollowingScale):
+        varying = int(np.sum(np.ptp(x, axis=0) > 0))
+        return config.updated(length_scale=FOLLOWING_LENGTH * max(1, varying - 2) ** 0.5)
     return config.updated(length_scale=config.scale.length_scale_factor * spread)

@@ -34,8 +34,8 @@ from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
 from rsa2c.algorithm.rollout import Batch, thinned
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
-from rsa2c.algorithm.work import Basis, Reprojection, Work
-from rsa2c.config import Config, FollowingScale
+from rsa2c.algorithm.work import Basis, Work
+from rsa2c.config import Config
 from rsa2c.kernel.rkhs import RKHSFunction
 
 BACKGROUND_STATES = 256
@@ -65,18 +65,14 @@ def epoch(
 ) -> tuple[TrainingState, EpochRecord]:
     """The state after one epoch in `env`, and the epoch's record; `around(phase)` is entered around each phase."""
     clock, t = _Clock(around), state.epoch
-    policy, value, scale = explore(state.policy, config, t), state.value, state.scale
+    policy, horizon = explore(state.policy, config, t), horizon_at(config, state.steps)
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
-        horizon = horizon_at(config, state.steps)
         batch = roll_out(policy, env, horizon, config, generator(config, t, COLLECT))
     with clock("admit"):
-        followed: tuple[Reprojection, ...] = ()
-        if isinstance(config.scale, FollowingScale):
-            scale = scale.updated(batch.raw_states)
-            policy, value, batch, followed = follow_states(
-                policy, value, scale, batch, config, t, generator(config, t, ADMIT, 2)
-            )
+        policy, value, scale, batch, followed = follow_states(
+            policy, state.value, state.scale, batch, config, t, generator(config, t, ADMIT, 2)
+        )
         mean, value, growths = admit(policy.mean, value, batch, config, t, generator(config, t, ADMIT))
         policy = replace(policy, mean=mean)
     with clock("value"):
@@ -84,17 +80,16 @@ def epoch(
         value, values = fit_value(value, batch, config, t)
         advantage = estimate_advantage(batch, values, config)
     with clock("attribute"):
-        streams = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
-        guided = attribute_and_reweight(
-            policy, value, state.importances, batch, values, advantage, config, t, streams
-        )
+        rngs = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
+        guided = attribute_and_reweight(policy, value, state.importances, batch, values, advantage, config, t, rngs)
     with clock("advantage"):
         actor_basis = Basis.of(guided.policy.mean.dictionary)
         fit = fit_advantage_critic(guided.policy, batch, advantage, config)
     with clock("actor"):
-        policy_after, kl = step_actor(guided.policy, fit, config, t)
+        policy_after, kl = step_actor(guided.policy, fit, config, t, horizon)
     mean = policy_after.mean
-    after = TrainingState(
+    after = replace(
+        state,
         policy=policy_after,
         value=guided.value,
         advantage=replace(mean, coefficients=fit.weights),
@@ -103,14 +98,12 @@ def epoch(
         background=_raw(thinned(batch.states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)), mean),
         epoch=t + 1,
         steps=state.steps + env.num_envs * horizon,
-        warmup_steps=state.warmup_steps,
     )
     metrics = _metrics(after, batch, values, kl, config.gamma)
     if config.diagnostics:
         with clock("diagnose"):
-            metrics |= diagnostics.of_epoch(
-                batch, standardised(advantage), fit, policy.mean, guided.policy, guided.value
-            )
+            target = standardised(advantage)
+            metrics |= diagnostics.of_epoch(batch, target, fit, policy.mean, guided.policy, guided.value)
     work = Work(
         batch.n, len(batch.points), mean.kernel.dimension, mean.coefficients.shape[1], before, actor_basis, value_basis,
         growths, guided.work, guided.reprojections, followed,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import released, schedules
 from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, mean_kl, step_direction
+from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.critics import AdvantageFit, fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.rollout import Batch, collect
@@ -101,13 +102,16 @@ def fit_advantage_critic(
 
 
 def step_actor(
-    policy: GaussianPolicy, fit: AdvantageFit, config: Config, epoch: int
+    policy: GaussianPolicy, fit: AdvantageFit, config: Config, epoch: int, horizon: int
 ) -> tuple[GaussianPolicy, float]:
-    """The policy after a step of its mean, and the step's mean KL."""
+    """The policy after a step of its mean, and the step's mean KL.
+
+    The KL target shrinks as batches grow (`batch_doubling`): late policies then no longer lose what they had.
+    """
     direction, rule = step_direction(fit, policy.mean.dictionary, config.metric), config.step
     if isinstance(rule, KLStep):
         first = float(rule.kl)
-        kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs)
+        kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs) * (Sizes.of(config).horizon / horizon)
         spread = fit.spread if isinstance(config.exploration, LearnedSigma) else None
         size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
     else:

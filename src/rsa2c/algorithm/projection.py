@@ -19,7 +19,7 @@ from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.rollout import Batch
 from rsa2c.algorithm.work import Reprojection
-from rsa2c.config import LSTD, Config, ReleasedGuidance, ShadowGuidance
+from rsa2c.config import LSTD, Config, FollowingScale, ReleasedGuidance, ShadowGuidance
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 
@@ -73,11 +73,14 @@ def follow_states(
     config: Config,
     epoch: int,
     rng: np.random.Generator,
-) -> tuple[GaussianPolicy, RKHSFunction | None, Batch, tuple[Reprojection, ...]]:
-    """Policy, value and batch under the means and standard deviations of `scale`, if those have drifted far enough."""
+) -> tuple[GaussianPolicy, RKHSFunction | None, Scale, Batch, tuple[Reprojection, ...]]:
+    """The averages with the newest batch, and policy, value and batch under them, if they have drifted far enough."""
     old = policy.mean.normaliser
+    if not isinstance(config.scale, FollowingScale):
+        return policy, value, scale, batch, ()
+    scale = scale.updated(batch.raw_states)
     if not scale.drifted_from(old):
-        return policy, value, batch, ()
+        return policy, value, scale, batch, ()
     new = scale.normaliser()
     held_out, drawn = split(batch.raw_states, Sizes.of(config).capacity, rng)
     fitted = np.vstack([policy.mean.remembered_states, drawn])
@@ -88,11 +91,11 @@ def follow_states(
 
     proposal, moves = within_trust_region(policy, policy.mean(held_out), propose, FOLLOWING_TRUST_REGION)
     if proposal is None:
-        return policy, value, batch, moves
+        return policy, value, scale, batch, moves
     if value is not None:
         value, move = on_new_scale(value, proposal.normaliser, fitted, config, epoch, refitted=True)
         moves = (*moves, move)
-    return replace(policy, mean=proposal), value, batch.normalised(proposal.normaliser), moves
+    return replace(policy, mean=proposal), value, scale, batch.normalised(proposal.normaliser), moves
 
 
 def _between(old: Normaliser, new: Normaliser, share: float) -> Normaliser:
