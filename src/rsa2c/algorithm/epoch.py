@@ -106,7 +106,7 @@ def epoch(
             metrics |= diagnostics.of_epoch(batch, target, fit, policy.mean, guided.policy, guided.value)
     work = Work(
         batch.n, len(batch.points), mean.kernel.dimension, mean.coefficients.shape[1], before, actor_basis, value_basis,
-        growths, guided.work, guided.reprojections, followed,
+        len(np.unique(guided.policy.sigma)), growths, guided.work, guided.reprojections, followed,
     )  # fmt: skip
     return after, EpochRecord(metrics, clock.seconds, work, guided.attribution)
 

@@ -111,7 +111,8 @@ def step_actor(
     direction, rule = step_direction(fit, policy.mean.dictionary, config.metric), config.step
     if isinstance(rule, KLStep):
         first = float(rule.kl)
-        kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs) * (Sizes.of(config).horizon / horizon)
+        kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs)
+        kl *= Sizes.of(config).horizon / horizon
         spread = fit.spread if isinstance(config.exploration, LearnedSigma) else None
         size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
     else:

@@ -72,6 +72,8 @@ class Work:
     """The actor's dictionary at the advantage fit."""
     value: Basis | None
     """The Value Critic's dictionary at its fit; None without one."""
+    deviations: int = 1
+    """Distinct standard deviations of the policy: the advantage fit solves a system for each."""
     growths: tuple[Growth, ...] = ()
     attribution: Attribution | None = None
     reprojections: tuple[Reprojection, ...] = ()

@@ -21,6 +21,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 
 
 GENERAL: dict[str, Any] = {
+    "precision": "float64",  # wide kernels: in single precision the Fisher matrix became indefinite on HalfCheetah-v5
     "scaling": "following",
     "sigma": "learned",
     "sigma_initial": 0.6,

@@ -55,7 +55,7 @@ def flops(config: Config, epoch: Work) -> dict[str, float]:
         "actor": _actor(config, epoch),
     }
     if isinstance(config.scale, FollowingScale):
-        counts["admit"] += 5 * epoch.transitions * d + _moves(config, epoch.followed, d, m)
+        counts["admit"] += (5 * epoch.transitions + 12) * d + _moves(config, epoch.followed, d, m)
     if epoch.attribution is not None:
         counts["attribute"] += _attribution(config, epoch.attribution)
     counts["attribute"] += _moves(config, epoch.reprojections, d, m)
@@ -169,6 +169,7 @@ def _advantage(config: Config, epoch: Work) -> float:
     gradient = lu(m, n) + n * m + 2 * n * q * m
     count = kernel(config, n, q, d) + moment(n, q) + gradient + n * (m + 7) + 4 * q * m * m + q * q
     count += ridge_solve(config, q, m, d, epoch.actor.gram) + 5 * n * m
+    count += (epoch.deviations - 1) * (3 * q * q + cholesky(q))
     if isinstance(config.advantage, ReleasedAdvantage) and config.advantage.smooth_advantage:
         count += gradient + 2 * n * q * m + lu(m, n) + 2 * n * m
     return count

@@ -29,7 +29,8 @@ def typical_epoch(config: Config, features: int, outputs: int, states: int) -> W
     growth = Growth(Basis(states, factor=not full), outputs, candidates, replaced, replaced)
     offered = full or states < sizes.capacity
     growths = tuple(replace(growth, outputs=owner) for owner in owners) if offered else ()
-    epoch = Work(n, n + sizes.n_envs, features, outputs, Basis(states), Basis(states, gram=not full), value, growths)
+    actor = Basis(states, gram=not full)
+    epoch = Work(n, n + sizes.n_envs, features, outputs, Basis(states), actor, value, growths=growths)
     guidance = config.guidance
     if not isinstance(guidance, ShadowGuidance | ReleasedGuidance):
         return epoch
