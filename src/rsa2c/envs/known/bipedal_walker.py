@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rsa2c.envs.known.facts import Known, Quantity, RLZoo, Settings, by_id
+from rsa2c.envs.known.facts import RELEASED, Known, Quantity, RLZoo, Settings, by_id
 
 
 def _leg(number: int) -> tuple[Quantity, ...]:
@@ -50,49 +50,33 @@ PRESETS: dict[str, dict[str, Any]] = {
         "evaluation_episodes": 10,
     },
     "paper": {
-        "scaling": "frozen",
-        "sigma": "scheduled",
+        **RELEASED,
         "n_envs": 12,
         "horizon": 1600,
         "length_scale": 3.0,
         "capacity": 1024,
         "initial_centres": 192,
-        "admission": "annealed",
-        "admission_threshold": 0.001,
         "admission_threshold_final": 0.0007,
         "admission_epochs": 600,
         "admission_limit": 24,
         "admission_every": 3,
-        "replacement": "largest-error",
         "replacement_every": 3,
         "replacement_limit": 24,
         "value_fit": "mc",
         "value_step": 0.005,
-        "value_ridge": 0.001,
         "value_sweeps": 3,
-        "advantage_fit": "released",
-        "gae_lambda": 1.0,
-        "advantage_clip": 10.0,
         "smooth_advantage": True,
         "sigma_initial": 0.9,
         "sigma_final": 0.4,
         "sigma_epochs": 1200,
-        "metric": "euclidean",
-        "step_rule": "constant",
         "step_size": 0.16,  # the table's 0.08 times the released code's gradient scale of 2
         "gradient_clip": 0.6,
-        "guidance": "released",
         "attribution_every": 25,
         "attribution_warmup": 3,
-        "attribution_states": 64,
-        "attribution_background": 256,
-        "moment_decay": 0.95,
-        "weight_floor": 0.3,
         "ratio_mix": 0.08,
         "ratio_range": 1.4,
         "ratio_features": 4,
         "trust_region": 0.002,
-        "cme_embedding": "paper",
         "cme_ridge": 0.002,
     },
 }

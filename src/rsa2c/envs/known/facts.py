@@ -67,3 +67,26 @@ class Known:
 def by_id(*known: Known) -> dict[str, Known]:
     """The table that a module of this package offers as `KNOWN`."""
     return {one.id: one for one in known}
+
+RELEASED: dict[str, Any] = {
+    "scaling": "frozen",
+    "sigma": "scheduled",
+    "admission": "annealed",
+    "admission_threshold": 0.001,
+    "replacement": "largest-error",
+    "value_ridge": 0.001,
+    "advantage_fit": "released",
+    "gae_lambda": 1.0,
+    "advantage_clip": 10.0,
+    "metric": "euclidean",
+    "step_rule": "constant",
+    "guidance": "released",
+    "attribution_states": 64,
+    "attribution_background": 256,
+    "moment_decay": 0.95,
+    "weight_floor": 0.3,
+    "cme_embedding": "paper",
+}
+"""What the preset `paper` has in every environment: the paper's algorithm, with the gaps of its table filled from the
+released code. Signed attributions of the Value Critic itself by one sampled permutation, plain gradient on coefficients,
+no re-projection: each can be changed by one setting."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rsa2c.envs.known.facts import Known, Quantity, by_id
+from rsa2c.envs.known.facts import RELEASED, Known, Quantity, by_id
 from rsa2c.envs.known.pendulum import RL_ZOO
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -34,8 +34,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # The released code's LQR settings, on the paper's algorithm as in pendulum.py.
     "paper": {
-        "scaling": "frozen",
-        "sigma": "scheduled",
+        **RELEASED,
         "precision": "float64",
         "n_envs": 24,
         "horizon": 200,
@@ -44,41 +43,26 @@ PRESETS: dict[str, dict[str, Any]] = {
         "length_scale": 0.8,
         "capacity": 384,
         "initial_centres": 64,
-        "admission": "annealed",
-        "admission_threshold": 0.001,
         "admission_threshold_final": 0.0002,
         "admission_epochs": 300,
         "admission_limit": 8,
         "admission_candidates": 1000,
-        "replacement": "largest-error",
         "replacement_every": 1,
         "replacement_limit": 8,
         "squash": "none",
         "value_fit": "td",
         "value_lambda": 0.9,
         "value_step": 0.01,
-        "value_ridge": 0.001,
         "value_sweeps": 2,
-        "advantage_fit": "released",
-        "gae_lambda": 1.0,
-        "advantage_clip": 10.0,
         "sigma_initial": 1.0,
         "sigma_final": 0.25,
         "sigma_epochs": 300,
-        "metric": "euclidean",
-        "step_rule": "constant",
         "step_size": 10.0,  # the paper gives none for LQR: 1 hardly moves, from 30 on returns collapse again
-        "guidance": "released",
         "attribution_every": 10,
         "attribution_warmup": 1,
-        "attribution_states": 64,
-        "attribution_background": 256,
-        "moment_decay": 0.95,
-        "weight_floor": 0.3,
         "ratio_mix": 0.25,
         "ratio_range": 2.0,
         "trust_region": 0.005,
-        "cme_embedding": "paper",
         "cme_ridge": 0.001,
     },
 }

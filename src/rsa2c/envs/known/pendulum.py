@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rsa2c.envs.known.facts import Known, Quantity, RLZoo, Settings, by_id
+from rsa2c.envs.known.facts import RELEASED, Known, Quantity, RLZoo, Settings, by_id
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {
@@ -36,51 +36,33 @@ PRESETS: dict[str, dict[str, Any]] = {
         "moment_decay": 0.97,
         "weight_floor": 0.02,
     },
-    # The paper's table; its gaps filled from the released code. Signed attributions of the Value Critic itself by one
-    # sampled permutation, TD(lambda), plain gradient on coefficients, no re-projection: each is one field.
     "paper": {
-        "scaling": "frozen",
-        "sigma": "scheduled",
+        **RELEASED,
         "n_envs": 24,
         "horizon": 200,
         "restart_p": 0.001,
         "length_scale": 0.8,
         "capacity": 384,
         "initial_centres": 128,
-        "admission": "annealed",
-        "admission_threshold": 0.001,
         "admission_threshold_final": 0.0002,
         "admission_epochs": 300,
         "admission_limit": 64,
         "admission_candidates": 1000,
-        "replacement": "largest-error",
         "replacement_every": 1,
         "replacement_limit": 64,
         "value_fit": "td",
         "value_lambda": 0.9,
         "value_step": 0.01,
-        "value_ridge": 0.001,
         "value_sweeps": 2,
-        "advantage_fit": "released",
-        "gae_lambda": 1.0,
-        "advantage_clip": 10.0,
         "sigma_initial": 0.35,
         "sigma_final": 0.25,
         "sigma_epochs": 300,
-        "metric": "euclidean",
-        "step_rule": "constant",
         "step_size": 1.0,
-        "guidance": "released",
         "attribution_every": 10,
         "attribution_warmup": 1,
-        "attribution_states": 64,
-        "attribution_background": 256,
-        "moment_decay": 0.95,
-        "weight_floor": 0.3,
         "ratio_mix": 0.25,
         "ratio_range": 2.0,
         "trust_region": 0.005,
-        "cme_embedding": "paper",
         "cme_ridge": 0.001,
     },
 }
