@@ -92,22 +92,22 @@ def test_baselines_take_part_once_whatever_the_presets():
         ({"algoritms": ["sac"]}, "key 'algoritms' is unknown. Did you mean 'algorithms'?"),
         ({"algorithms": ["rsa2c-kmee"]}, "algorithm 'rsa2c-kmee' is unknown.*Did you mean 'rsa2c-kme'?"),
         ({"seeds": []}, "has no runs: 'seeds' is empty"),
-        ({"seeds": 0}, "seeds must lie between 1 and 10,000, got 0"),
-        ({"seeds": 20_000}, "seeds must lie between 1 and 10,000, got 20,000"),
-        ({"seeds": [-1]}, "seeds must hold whole numbers, none negative .*, got -1"),
-        ({"noise": [-1.0]}, "the sweep: noise must hold variances, none negative, got -1.0"),
+        ({"seeds": 0}, "seeds must be between 1 and 10,000, got 0"),
+        ({"seeds": 20_000}, "seeds must be between 1 and 10,000, got 20,000"),
+        ({"seeds": [-1]}, "seeds must hold non-negative whole numbers .*, got -1"),
+        ({"noise": [-1.0]}, "the sweep: noise must hold non-negative variances, got -1.0"),
         ({"noise_variance": 0.1}, "key 'noise_variance' is unknown. Use 'noise'."),
         ({"attribution": "none"}, "the sweep: with attribution='none' it is no longer rsa2c-kme but advanced-ac"),
         ({"environments": None}, "has no runs: 'environments' is empty"),
         ({"kl": []}, "has no runs: 'kl' is empty"),
         ({"kl": [-1.0]}, "kl must be positive, got -1.0"),
         ({"presets": ["papr"]}, "preset 'papr' does not exist.*Did you mean 'paper'?"),
-        ({"noise": ["much"]}, "noise must hold variances, none negative, got 'much'"),
+        ({"noise": ["much"]}, "noise must hold non-negative variances, got 'much'"),
         ({"seeds": [0.5]}, "seeds must hold whole numbers"),
         ({"total_timesteps": -5}, "total_timesteps must be a positive whole number, got -5"),
         ({"total_timesteps": True}, "total_timesteps must be a positive whole number, got True"),
         ({"total_timesteps": {"Pendulum": 5}}, "total_timesteps is given for 'Pendulum'.*Did you mean 'Pendulum-v1'?"),
-        ({"final_noise": 0.1}, "final_noise must be a list of variances, none negative, got 0.1"),
+        ({"final_noise": 0.1}, "final_noise must be a list of non-negative variances, got 0.1"),
         ({"final_noise": None}, "final_noise must be a list"),
         ({"final_noise": ["a"]}, "final_noise must be a list"),
         ({"final_noise": [-1]}, "final_noise must be a list"),
@@ -248,7 +248,7 @@ def test_a_run_trained_further_is_judged_again_and_a_longer_one_is_refused(tmp_p
     before = run_job(short, tmp_path)
     after = run_job(long, tmp_path)
     assert (before.steps, after.steps) == (800, 1400) and before.returns[0.0] != after.returns[0.0]
-    with pytest.raises(ConfigError, match=r"was told to train 1,200 steps, the sweep asks for 600"):
+    with pytest.raises(ConfigError, match=r"was asked to train 1,200 steps, the sweep asks for 600"):
         run_job(short, tmp_path)
 
 

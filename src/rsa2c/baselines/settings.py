@@ -1,4 +1,4 @@
-"""Settings of the baselines SAC and PPO: RL-Zoo's hyper-parameters, and the few things a user can set beside them.
+"""Settings of the baselines SAC and PPO: RL-Zoo's hyper-parameters, and the few things a user can set besides.
 
 An environment's entry in RL-Zoo is one of its facts (`rsa2c.envs.known`); any other environment takes the entry below.
 """
@@ -30,7 +30,7 @@ BASELINES = tuple(MUJOCO.settings)
 
 @dataclass(frozen=True)
 class BaselineFields:
-    """What a user can set for a baseline; everything else is as RL-Zoo has it."""
+    """What a user can set for a baseline; everything else is RL-Zoo's."""
 
     seed: int = 0
     """Seed of every generator of the run, SB3's global ones too."""
@@ -46,7 +46,7 @@ class BaselineFields:
     """Threads of torch; equal threads and seed give equal bytes."""
 
     def __post_init__(self) -> None:
-        Config(**{name: getattr(self, name) for name in SETTABLE})  # which has the rules for these names
+        Config(**{name: getattr(self, name) for name in SETTABLE})  # Config checks these names
         if self.seed >= 2**31:
             raise ConfigError(f"seed must be below 2**31 for a baseline (SB3's generators), got {self.seed}.")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ExplainOptions:
-    """Which run, what of it, and how."""
+    """Which run, which of its functions, and how."""
 
     run: tyro.conf.Positional[str]
     """Run folder, or its name under ./runs."""

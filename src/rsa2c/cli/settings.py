@@ -1,4 +1,4 @@
-"""Settings as flags: the twenty people change, in groups, and behind `--help-all` the rest."""
+"""Settings as flags: the twenty that people change, in groups, and the rest behind `--help-all`."""
 
 from __future__ import annotations
 

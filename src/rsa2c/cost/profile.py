@@ -1,4 +1,4 @@
-"""Where an epoch's time goes: real epochs of an agent in memory, beside the operations and bytes that formulas give."""
+"""Where an epoch's time goes: real epochs of an agent in memory, and the operations and bytes that formulas give."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PhaseProfile:
     share: float
     gflop: float
     gflops: float
-    """GFLOP a second; zero where nothing was computed."""
+    """GFLOP per second; zero if nothing was computed."""
     peak_mb: float
     """Largest memory of arrays while the phase ran."""
     estimated_mb: float
@@ -53,7 +53,7 @@ class Profile:
 
 
 def profile(agent: RSA2C, epochs: int = 10) -> Profile:
-    """Train `agent` on for `epochs` epochs, and two before them: one that warms up, one that measures memory."""
+    """Train `agent` for `epochs` more epochs, after two others: one that warms up, one that measures memory."""
     if epochs < 1:
         raise ConfigError(f"epochs must be positive, got {epochs}.")
     with limited_threads(agent.config.threads):

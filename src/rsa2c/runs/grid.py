@@ -27,16 +27,16 @@ AXES = {
 }
 """The named axes of a grid and their values if a file does not give them."""
 OPTIONS = {"total_timesteps": None, "final_episodes": 100, "final_noise": [0.0]}
-"""The other keys of a sweep file; besides, it may have any field of `Config`, as a value or as a list."""
+"""The other keys of a sweep file; it may also have any field of `Config`, as a value or as a list."""
 INSTEAD = {"seed": "seeds", "noise_variance": "noise"}
 """Fields of `Config` that are axes under another name."""
 MOST_RUNS = 10_000
-"""Runs of a sweep, at most."""
+"""Largest number of runs in a sweep."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a sweep: what `train_run` is told, and how the trained run is evaluated."""
+    """One run of a sweep: the arguments of `train_run`, and how the trained run is evaluated."""
 
     environment: str
     algorithm: str
@@ -117,7 +117,7 @@ class Grid:
         for environment, preset in itertools.product(self.axes["environments"], self.axes["presets"]):
             if preset != PRESET:
                 make_config(environment, preset, **first)
-        # Seeds are checked where a run gets its id; runs that differ in their seed alone share all else
+        # Seeds are checked where a run gets its id; runs that differ only in their seed share everything else
         for job in {without_seed(job.run_id): job for job in self.jobs()}.values():
             job.settings()
 
@@ -208,7 +208,7 @@ def _check_options(options: Mapping[str, Any], source: str) -> None:
         raise ConfigError(f"{source}: final_episodes must be a positive whole number, got {episodes!r}.")
     numbers = noise if isinstance(noise, list) else [None]
     if not all(isinstance(x, (int, float)) and not isinstance(x, bool) and 0 <= x < float("inf") for x in numbers):
-        raise ConfigError(f"{source}: final_noise must be a list of variances, none negative, got {noise!r}.")
+        raise ConfigError(f"{source}: final_noise must be a list of non-negative variances, got {noise!r}.")
     for value in steps.values() if isinstance(steps, Mapping) else [steps]:
         if value is not None and not is_whole(value):
             raise ConfigError(f"{source}: total_timesteps must be a positive whole number, got {value!r}.")
@@ -217,7 +217,7 @@ def _check_options(options: Mapping[str, Any], source: str) -> None:
 def _listed(value: Any, key: str, source: str) -> list[Any]:
     if key == "seeds" and isinstance(value, int) and not isinstance(value, bool):
         if not 1 <= value <= MOST_RUNS:
-            raise ConfigError(f"{source}: seeds must lie between 1 and {MOST_RUNS:,}, got {value:,}.")
+            raise ConfigError(f"{source}: seeds must be between 1 and {MOST_RUNS:,}, got {value:,}.")
         return list(range(value))
     values = value if isinstance(value, list) else [value] if value is not None else []
     kinds: Any = {"noise": (int, float), "distractors": int, "seeds": int}.get(key, str)
@@ -235,7 +235,7 @@ _KINDS = {
     "environments": "environment ids",
     "algorithms": "names",
     "presets": "names",
-    "noise": "variances, none negative",
-    "distractors": "whole numbers, none negative",
-    "seeds": "whole numbers, none negative (or be one: that many seeds from 0)",
+    "noise": "non-negative variances",
+    "distractors": "non-negative whole numbers",
+    "seeds": "non-negative whole numbers (or be a single one: that many seeds, from 0)",
 }
