@@ -58,16 +58,27 @@ def swept(tmp_path_factory):
 
 
 def test_a_grid_is_the_product_of_its_axes_with_readable_names():
-    axes = {"noise": [0.0, 0.01], "distractors": [0, 3], "presets": ["default", "paper"], "kl": [0.02, 0.03]}
+    axes = {"noise": [0.0, 0.01], "distractors": [0, 3], "presets": ["default", "paper"], "gamma": [0.98, 0.99]}
     document = {**SMALL, **axes}
     jobs = Grid.of(document).jobs()
     assert len(jobs) == 2**6
     assert len({job.run_id for job in jobs}) == len(jobs)
     ids = [job.run_id for job in jobs]
-    assert "Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__kl=0.02" in ids
-    job = jobs[ids.index("Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__kl=0.02")]
-    assert job.fields["kl"] == 0.02 and job.fields["noise_variance"] == 0.01 and job.fields["n_envs"] == 2
+    assert "Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__gamma=0.98" in ids
+    job = jobs[ids.index("Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__gamma=0.98")]
+    assert job.fields["gamma"] == 0.98 and job.fields["noise_variance"] == 0.01 and job.fields["n_envs"] == 2
     assert job.final_noise == (0.0, 0.01), "a run is judged under the noise it was trained with, too"
+
+
+def test_a_run_takes_the_settings_of_the_grid_that_it_reads():
+    axes = {"algorithms": ["rsa2c-cme", "advanced-ac"], "cme_ridge": [0.01, 0.1], "step_rule": "polynomial"}
+    jobs = Grid.of({"environments": ["Pendulum-v1"], **axes}).jobs()
+    assert [(job.run_id, job.fields.get("cme_ridge")) for job in jobs] == [
+        ("Pendulum-v1__rsa2c-cme__default__n0__s0__cme_ridge=0.01", 0.01),
+        ("Pendulum-v1__rsa2c-cme__default__n0__s0__cme_ridge=0.1", 0.1),
+        ("Pendulum-v1__advanced-ac__default__n0__s0", None),
+    ]
+    assert {job.fields["step_rule"] for job in jobs} == {"polynomial"}
 
 
 def test_seeds_may_be_a_number_and_steps_a_mapping():
@@ -92,18 +103,20 @@ def test_baselines_take_part_once_whatever_the_presets():
         ({"algoritms": ["sac"]}, "key 'algoritms' is unknown. Did you mean 'algorithms'?"),
         ({"algorithms": ["rsa2c-kmee"]}, "algorithm 'rsa2c-kmee' is unknown.*Did you mean 'rsa2c-kme'?"),
         ({"seeds": []}, "has no runs: 'seeds' is empty"),
+        ({"cme_ridge": 0.1}, "cme_ridge has no effect with attribution='kme'"),
+        ({"kl": 0.1, "step_rule": ["constant", "polynomial"]}, "kl has no effect with step_rule='constant'"),
         ({"seeds": 0}, "seeds must be between 1 and 10,000, got 0"),
         ({"seeds": 20_000}, "seeds must be between 1 and 10,000, got 20,000"),
         ({"seeds": [-1]}, "seeds must hold non-negative whole numbers .*, got -1"),
         ({"noise": [-1.0]}, "the sweep: noise must hold non-negative variances, got -1.0"),
         ({"noise_variance": 0.1}, "key 'noise_variance' is unknown. Use 'noise'."),
-        ({"attribution": "none"}, "the sweep: with attribution='none' it is no longer rsa2c-kme but advanced-ac"),
+        ({"guidance": "none"}, "the sweep: guidance='none' would turn rsa2c-kme into advanced-ac"),
         ({"environments": None}, "has no runs: 'environments' is empty"),
         ({"kl": []}, "has no runs: 'kl' is empty"),
         ({"kl": [-1.0]}, "kl must be positive, got -1.0"),
         ({"presets": ["papr"]}, "preset 'papr' does not exist.*Did you mean 'paper'?"),
         ({"noise": ["much"]}, "noise must hold non-negative variances, got 'much'"),
-        ({"seeds": [0.5]}, "seeds must hold whole numbers"),
+        ({"seeds": [0.5]}, "seeds must hold non-negative whole numbers"),
         ({"total_timesteps": -5}, "total_timesteps must be a positive whole number, got -5"),
         ({"total_timesteps": True}, "total_timesteps must be a positive whole number, got True"),
         ({"total_timesteps": {"Pendulum": 5}}, "total_timesteps is given for 'Pendulum'.*Did you mean 'Pendulum-v1'?"),

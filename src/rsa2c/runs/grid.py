@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -112,30 +112,40 @@ class Grid:
         return grid
 
     def check_settings(self) -> None:
-        """Refuse settings that do not exist, before anything is computed."""
-        first = {name: value[0] if isinstance(value, list) else value for name, value in self.settings.items()}
+        """Refuse presets and settings that do not exist or that no run reads, before anything is computed."""
         for environment, preset in itertools.product(self.axes["environments"], self.axes["presets"]):
             if preset != PRESET:
-                make_config(environment, preset, **first)
+                make_config(environment, preset)
         # Seeds are checked where a run gets its id; runs that differ only in their seed share everything else
-        for job in {without_seed(job.run_id): job for job in self.jobs()}.values():
+        jobs = {without_seed(job.run_id): job for job in self.jobs()}.values()
+        for job in jobs:
             job.settings()
+        for name, value in self.settings.items():
+            if not any(name in job.fields for job in jobs):
+                first = next(job for job in jobs if not job.is_baseline)
+                idle = {name: value[0] if isinstance(value, list) else value}
+                replace(first, fields=first.fields | idle).settings()  # an error that names its choice
 
     def jobs(self) -> list[Job]:
-        """Every run, seeds outermost: a sweep that is cut short has all variants of its first seeds."""
+        """Every run, seeds outermost: a sweep that is cut short has all variants of its first seeds.
+
+        Variants differ in the settings they read: each run takes those of the grid that have an effect on it.
+        """
         lists = {name: value for name, value in self.settings.items() if isinstance(value, list)}
         fixed = {name: value for name, value in self.settings.items() if not isinstance(value, list)}
         jobs: dict[str, Job] = {}
+        read: dict[tuple[Any, ...], dict[str, Any]] = {}
         order = ("seeds", "environments", "presets", "distractors", "noise", "algorithms")
         for seed, environment, preset, distractors, noise, algorithm in itertools.product(
             *(self.axes[name] for name in order)
         ):
-            for values in itertools.product(*lists.values()):
+            for number, values in enumerate(itertools.product(*lists.values())):
                 shown = {"seed": seed, "noise_variance": float(noise), "distractors": distractors}
                 baseline = algorithm in BASELINES
-                told = {**fixed, **dict(zip(lists, values, strict=True))}
-                if baseline:
-                    told = {name: value for name, value in told.items() if name in SETTABLE}
+                variant = environment, preset, algorithm, number
+                if variant not in read:
+                    read[variant] = _read_by(*variant[:3], {**fixed, **dict(zip(lists, values, strict=True))})
+                told = read[variant]
                 job = Job(
                     environment,
                     algorithm,
@@ -156,6 +166,15 @@ class Grid:
             return int(steps)
         baseline = algorithm in BASELINES
         return rl_zoo.settings(algorithm, environment).total_timesteps if baseline else default_timesteps(environment)
+
+
+def _read_by(environment: str, preset: str, algorithm: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that have an effect on the runs of a variant."""
+    if algorithm in BASELINES:
+        return {name: value for name, value in settings.items() if name in SETTABLE}
+    variant = make_config(environment, preset, algorithm).settings()
+    effective = Config.built({**variant, **settings}, {}).settings()
+    return {name: value for name, value in settings.items() if name in effective}
 
 
 def _check_keys(document: Any, source: str) -> None:
