@@ -135,7 +135,7 @@ def _final_gap(data: RunData) -> float:
 
 def _importances(data: RunData) -> dict[str, dict[str, float]]:
     log = data.attributions
-    if log is None:
+    if log is None or not len(log["epoch"]):
         return {}
     phi = log["phi"]
     count = max(1, round(STAGE * len(phi)))
