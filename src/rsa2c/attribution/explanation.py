@@ -1,7 +1,7 @@
 """What every explainer returns: Shapley values with their base values, data, names, errors and game.
 
 `Explanation` holds arrays and names and no computation beyond looking at them. It is saved as one `.npz` file with the
-names in canonical JSON beside the arrays; nothing is pickled.
+names in canonical JSON next to the arrays; nothing is pickled.
 """
 
 from __future__ import annotations

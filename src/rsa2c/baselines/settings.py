@@ -105,10 +105,10 @@ def settings(name: str, env_id: str) -> Settings:
     return rl_zoo_entry(env_id).settings[name]
 
 
-def baseline_config(name: str, env_id: str, **told: Any) -> BaselineConfig:
+def baseline_config(name: str, env_id: str, **asked: Any) -> BaselineConfig:
     """RL-Zoo's settings for this environment, then the caller's; names that a baseline does not have are refused."""
     chosen = settings(name, env_id)
-    for unknown in told:
+    for unknown in asked:
         if unknown not in SETTABLE:
             raise ConfigError(
                 f"{name} has no setting {unknown!r}: it trains with RL-Zoo's hyper-parameters. You can set "
@@ -116,7 +116,7 @@ def baseline_config(name: str, env_id: str, **told: Any) -> BaselineConfig:
             )
     entry = rl_zoo_entry(env_id)
     return BaselineConfig(
-        **told,
+        **asked,
         steps_between_evaluations=entry.evaluation_steps,
         entry=entry.entry,
         n_envs=chosen.n_envs,

@@ -63,7 +63,7 @@ def train(arguments: list[str]) -> None:
     help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
     choices = [argument for argument in arguments if argument not in help_flags]
     # The first reading finds out which preset the flags override, the second overrides it (or shows it).
-    first, told = _read(choices or help_flags, {}, everything or bool(choices))
+    first, asked = _read(choices or help_flags, {}, everything or bool(choices))
     check_algorithm(first.algorithm)
     if first.algorithm in BASELINES:
         if help_flags:
@@ -71,9 +71,9 @@ def train(arguments: list[str]) -> None:
     else:
         preset = make_config(first.env, first.preset, first.algorithm).settings()
         shown = {"env": first.env, "algorithm": first.algorithm, "preset": first.preset}
-        first, told = _read(help_flags or choices, preset, everything or not help_flags, shown)
+        first, asked = _read(help_flags or choices, preset, everything or not help_flags, shown)
         _announce(first.quiet)
-    _train(first, told)
+    _train(first, asked)
 
 
 def _read(
@@ -88,7 +88,7 @@ def _read(
     return read, given(read, tuple(classes))
 
 
-def _train(options: RunOptions, told: dict[str, Any]) -> None:
+def _train(options: RunOptions, asked: dict[str, Any]) -> None:
     from rsa2c.runs.training import train_run
 
     run = train_run(
@@ -99,7 +99,7 @@ def _train(options: RunOptions, told: dict[str, Any]) -> None:
         options.out,
         display=not options.quiet,
         track=not options.no_track,
-        **told,
+        **asked,
     )
     _finish(run, options)
 

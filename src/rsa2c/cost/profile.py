@@ -99,7 +99,7 @@ def process_peak() -> int:
 def _memory_of_an_epoch(agent: RSA2C) -> tuple[dict[str, int], Work]:
     """Largest memory of the epoch's arrays in each phase, with the dictionaries' matrices before it, and its sizes.
 
-    Those stay until the epoch is whole, and an agent that was just loaded or warmed up has made them untraced.
+    Those stay until the epoch is complete, and an agent that was just loaded or warmed up made them untraced.
     """
     peaks: dict[str, int] = {}
     functions = [agent.policy_mean] + ([] if agent.state.value is None else [agent.state.value])

@@ -27,6 +27,7 @@ CANDIDATES = 64
 
 Generators = Sequence[np.random.Generator]
 
+
 class Attack(Protocol):
     """Perturbed observations (n, d) for true ones, with a generator for each row."""
 

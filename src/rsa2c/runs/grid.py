@@ -145,14 +145,14 @@ class Grid:
                 variant = environment, preset, algorithm, number
                 if variant not in read:
                     read[variant] = _read_by(*variant[:3], {**fixed, **dict(zip(lists, values, strict=True))})
-                told = read[variant]
+                asked = read[variant]
                 job = Job(
                     environment,
                     algorithm,
                     PRESET if baseline else preset,
                     self._steps(environment, algorithm),
-                    {**shown, **told},
-                    tuple(name for name in lists if name in told),
+                    {**shown, **asked},
+                    tuple(name for name in lists if name in asked),
                     int(self.options["final_episodes"]),
                     tuple(sorted({float(noise), *map(float, self.options["final_noise"])})),
                 )
