@@ -51,7 +51,7 @@ def lqr_errors(epochs: int) -> tuple[list[tuple[int, float]], list[tuple[int, fl
     slow = rsa2c.RSA2C.of(agent.snapshot())
     slow.config = slow.config.updated(
         value_fit="td", value_step=0.03, value_lambda=0.9, value_ridge=1e-6, step_rule="polynomial", step_size=1e-6,
-        sigma_initial=agent.policy.sigma, sigma_final=agent.policy.sigma,
+        sigma_initial=float(agent.policy.sigma[0]), sigma_final=float(agent.policy.sigma[0]),
     )  # fmt: skip
     zero = replace(slow.value, coefficients=np.zeros_like(slow.value.coefficients), offset=np.zeros(1))
     slow.state = replace(slow.state, value=zero, epoch=0)

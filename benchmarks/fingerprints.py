@@ -123,7 +123,7 @@ def fingerprint(agent: RSA2C) -> dict[str, str]:
     parts: dict[str, list[Any]] = {
         "policy": [
             mean.centres, mean.dictionary.errors, mean.coefficients, mean.kernel.weights, mean.kernel.length_scale,
-            agent.policy.sigma, normaliser.mean, normaliser.std, normaliser.clip,
+            float(agent.policy.sigma[0]), normaliser.mean, normaliser.std, normaliser.clip,
         ],
         "advantage": [agent.advantage.coefficients],
         "importances": [agent.importances.moments, agent.importances.null, agent.importances.updates],

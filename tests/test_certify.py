@@ -146,7 +146,8 @@ def test_clipped_features_cannot_be_perturbed() -> None:
 def test_squashing_is_part_of_the_certificate(squash: str) -> None:
     rng = np.random.default_rng(5)
     function = make_function(rng)
-    policy = GaussianPolicy(function, 0.3, ActionBounds(np.array([-1.0, 0.0]), np.array([3.0, 0.5]), squash))
+    box = ActionBounds(np.array([-1.0, 0.0]), np.array([3.0, 0.5]), squash)
+    policy = GaussianPolicy(function, np.full(2, 0.3), box)
     states, region = make_states(rng, function, 30), Region(np.full(30, 0.3), "linf")
     certificate = certify(policy, None, states, region)
     moved = perturbed(rng, function, states, region, 50, 2)
@@ -171,7 +172,7 @@ def test_total_variation_is_that_of_the_gaussians() -> None:
 def test_certified_radius_is_certified_and_not_much_too_small(norm: str) -> None:
     rng = np.random.default_rng(6)
     function = make_function(rng)
-    policy = GaussianPolicy(function, 0.3, ActionBounds(-np.ones(2), np.ones(2), "tanh"))
+    policy = GaussianPolicy(function, np.full(2, 0.3), ActionBounds(-np.ones(2), np.ones(2), "tanh"))
     states = make_states(rng, function, 10)
     radius = certified_radius(policy, states, 0.2, norm)
     inside = np.isfinite(radius)
@@ -202,7 +203,7 @@ def test_units_and_per_state_epsilon() -> None:
 
 def test_mistakes_are_named() -> None:
     function = make_function(np.random.default_rng(9))
-    policy = GaussianPolicy(function, 0.3, ActionBounds(-np.ones(2), np.ones(2), "tanh"))
+    policy = GaussianPolicy(function, np.full(2, 0.3), ActionBounds(-np.ones(2), np.ones(2), "tanh"))
     states = make_states(np.random.default_rng(9), function, 4)
     with pytest.raises(ConfigError, match="epsilon must be finite and >= 0"):
         Region(-0.1)

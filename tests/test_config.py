@@ -27,6 +27,7 @@ from rsa2c.config import (
     upgraded_settings,
 )
 from rsa2c.config.flat import CHOICES
+from rsa2c.config.variants import GENERAL
 from rsa2c.envs.known import find, known_ids
 from rsa2c.errors import ConfigError
 
@@ -48,7 +49,7 @@ def test_the_papers_environments_have_a_default_preset(env_id):
 
 
 def test_an_environment_without_presets_takes_the_defaults():
-    assert make_config("Hopper-v5") == Config()
+    assert make_config("Hopper-v5") == Config.of(GENERAL)
     assert preset_names("Hopper-v5") == ["default"]
 
 

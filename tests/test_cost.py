@@ -147,8 +147,9 @@ def counted_epoch(agent, monkeypatch):
     """Operations of each phase of the agent's next epoch as they happen, and the formulas' for its sizes."""
     counts: dict[str, int] = {}
     mean, value = counting_function(agent.policy_mean), agent.state.value
+    sigma = agent.policy.sigma.view(counting.Counted)
     agent.state = replace(
-        agent.state, policy=replace(agent.policy, mean=mean), value=value and counting_function(value)
+        agent.state, policy=replace(agent.policy, mean=mean, sigma=sigma), value=value and counting_function(value)
     )
     exact = rsa2c.algorithm.guidance.shapley_product
     step = agent.env.step

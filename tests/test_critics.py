@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from rsa2c.algorithm.actor import kl_step_size, mean_kl, step_direction
-from rsa2c.algorithm.critics import fit_advantage, lstd, mc_sweeps, td_sweeps
+from rsa2c.algorithm.critics import fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
+from rsa2c.algorithm.released import mc_sweeps, td_sweeps
 from rsa2c.algorithm.rollout import Batch
 from rsa2c.errors import DataError
 from rsa2c.kernel.dictionary import Dictionary
@@ -24,6 +25,7 @@ def random_batch(seed=0, segments=6, d=3, m=2):
     flags[kinds, last] = True
     return Batch(
         points=rng.normal(size=(n + segments, d)),
+        raw=np.zeros((n + segments, d)),
         segment=segment,
         latents=rng.normal(size=(n, m)),
         means=rng.normal(size=(n, m)) * 0.1,

@@ -1,6 +1,7 @@
 """The agent: its public face, its variants, its phases."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 import rsa2c
 from rsa2c.algorithm import epoch as module
+from rsa2c.algorithm.phases import roll_out
+from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.config import ALGORITHMS
 from rsa2c.errors import ConfigError, DataError, EnvError, FileFormatError
@@ -68,7 +71,7 @@ def test_stochastic_predictions_have_the_policys_spread(agent, states):
     rng = np.random.default_rng(0)
     draws = np.stack([agent.predict(states[0], deterministic=False, rng=rng)[0] for _ in range(2000)])
     u = np.arctanh(np.clip(draws / 2, -0.999999, 0.999999))
-    assert u.std() == pytest.approx(agent.policy.sigma, rel=0.1)
+    assert u.std() == pytest.approx(agent.policy.sigma[0], rel=0.1)
     assert u.mean() == pytest.approx(float(agent.policy_mean(states[0])[0]), abs=0.05)
 
 
@@ -412,3 +415,51 @@ def test_learning_the_pendulum():
     """The whole algorithm at its default: from about -1,200 to above -250 in 60,000 steps."""
     agent = rsa2c.RSA2C("Pendulum-v1", "rsa2c-kme", seed=1000).learn(60_000)
     assert rsa2c.evaluate(agent, "Pendulum-v1", episodes=20, seed=0).mean > -250
+
+
+def test_inputs_that_follow_the_states_leave_the_policy_where_it_is():
+    """When the scale of the visited states has drifted, the kernel takes it, and the policy hardly moves."""
+    agent = small_agent("advanced-ac", scaling="following", epochs=4)
+    far = replace(agent.state.scale, variance=4.0 * agent.state.scale.variance)
+    batch = roll_out(agent.policy, agent.env, 50, agent.config, np.random.default_rng(0))
+    policy, value, scale, batch, moves = follow_states(
+        agent.policy, agent.state.value, far, batch, agent.config, 4, np.random.default_rng(1)
+    )
+    assert moves and policy.mean.normaliser.std == pytest.approx(scale.normaliser().std)
+    assert agent.policy.divergence(agent.policy_mean(batch.raw), policy.mean(batch.raw)) < 0.03
+    np.testing.assert_allclose(batch.points, policy.mean.normaliser(batch.raw), atol=1e-12)
+    np.testing.assert_array_equal(value.normaliser.std, policy.mean.normaliser.std)
+    still = follow_states(policy, value, scale, batch, agent.config, 4, np.random.default_rng(1))
+    assert still[0] is policy and still[3] is batch, "nothing drifted since"
+
+
+def test_learned_deviations_share_the_steps_kl():
+    agent = small_agent("advanced-ac", env="rsa2c/LQR-v0", sigma="learned", kl=0.01, kl_final=None, sigma_initial=0.7)
+    before = agent.policy.sigma
+    agent.run_epoch()
+    assert agent.policy.sigma.shape == (1,) and agent.policy.sigma != before
+    assert agent.history[-1]["kl"] == pytest.approx(0.01, rel=1e-9)
+
+
+def test_batches_grow_and_steps_are_counted():
+    agent = small_agent("advanced-ac", batch_doubling=400, epochs=0)
+    warmup = agent.num_timesteps
+    lengths = np.diff([warmup, *(agent.learn(1).num_timesteps for _ in range(3))])
+    assert list(lengths) == [4 * int(50 * (1 + steps / 400)) for steps in (warmup, *(warmup + np.cumsum(lengths)[:2]))]
+    assert agent.state.warmup_steps == warmup
+
+
+def test_the_rule_for_any_environment_goes_on_exactly(tmp_path):
+    """Following inputs, learned deviations, growing batches: a saved agent continues as if it had never stopped."""
+    fields = {"n_envs": 2, "horizon": 60, "capacity": 40, "seed": 3, "batch_doubling": 2000}
+    whole, half = (rsa2c.RSA2C("InvertedPendulum-v5", **fields) for _ in range(2))
+    for _ in range(4):
+        whole.run_epoch()
+    half.run_epoch()
+    half.run_epoch()
+    half.save(tmp_path / "half.safetensors")
+    rest = rsa2c.RSA2C.load(tmp_path / "half.safetensors")
+    rest.run_epoch()
+    rest.run_epoch()
+    assert content(rest) == content(whole)
+    assert not np.array_equal(whole.policy_mean.normaliser.std, half.policy_mean.normaliser.std)

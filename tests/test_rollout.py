@@ -282,6 +282,7 @@ def random_batch(rng: np.random.Generator, n: int = 300) -> Batch:
     segment = np.cumsum(ends) - ends
     return Batch(
         points=np.zeros((n + ends.sum(), 2)),
+        raw=np.zeros((n + ends.sum(), 2)),
         segment=segment,
         latents=np.zeros((n, 1)),
         means=np.zeros((n, 1)),

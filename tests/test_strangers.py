@@ -135,8 +135,8 @@ def test_a_sweep_of_too_many_runs_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "value"), [
-    ("normaliser/std", 0.0), ("normaliser/mean", np.nan), ("actor/centres", np.inf), ("bounds/low", np.nan),
-    ("bounds/low", 1e9), ("value/weights", -1.0), ("background", np.nan),
+    ("normaliser/std", 0.0), ("policy/sigma", 0.0), ("normaliser/mean", np.nan), ("actor/centres", np.inf),
+    ("bounds/low", np.nan), ("bounds/low", 1e9), ("value/weights", -1.0), ("background", np.nan),
 ])  # fmt: skip
 def test_tensors_that_no_agent_has_are_refused(tmp_path, name, value):
     tensors, metadata = pack(Snapshot.load(DATA / "model.safetensors"), checkpoint=False)
@@ -146,7 +146,7 @@ def test_tensors_that_no_agent_has_are_refused(tmp_path, name, value):
 
 
 @pytest.mark.parametrize(("key", "value"), [
-    ("sigma", 0.0), ("clip", -1.0), ("epoch", -1), ("epoch", 1.5), ("feature_names", "abc"), ("action_names", [1]),
+    ("clip", -1.0), ("epoch", -1), ("epoch", 1.5), ("feature_names", "abc"), ("action_names", [1]),
     ("episode_limit", "x"), ("config", {"n_envs": "auto"}), ("config", {"length_scale": "auto"}), ("config", []),
 ])  # fmt: skip
 def test_metadata_that_no_agent_has_is_refused(tmp_path, key, value):

@@ -66,6 +66,11 @@ class _Meter:
         self.rate = (self.agent.num_timesteps - self.first) / max(elapsed, 1e-9)
 
     @property
+    def total(self) -> int:
+        """Steps at the end: the goal, or a little more where the last epoch goes beyond it."""
+        return max(self.goal, self.agent.num_timesteps)
+
+    @property
     def left(self) -> float:
         return max(self.goal - self.agent.num_timesteps, 0) / max(self.rate, 1e-9)
 
@@ -101,7 +106,7 @@ def _line(meter: _Meter) -> str:
     agent, row = meter.agent, meter.row
     parts = [
         f"epoch {agent.epoch}",
-        f"{agent.num_timesteps:,}/{meter.goal:,} steps",
+        f"{agent.num_timesteps:,}/{meter.total:,} steps",
         f"return {row['ep_rew_mean']:.1f}",
         f"{meter.rate:,.0f} steps/s",
         "states " + "+".join(str(size) for size in agent.dictionary_sizes.values()),
@@ -122,10 +127,10 @@ def _panel(meter: _Meter) -> Any:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(min_width=56)
-    bar = ProgressBar(total=meter.goal, completed=agent.num_timesteps, width=48)
+    bar = ProgressBar(total=meter.total, completed=agent.num_timesteps, width=48)
     grid.add_row("progress", bar)
     left = f"{clock(meter.left)} left"
-    grid.add_row("steps", f"{agent.num_timesteps:,} of {meter.goal:,}   {meter.rate:,.0f} a second   {left}")
+    grid.add_row("steps", f"{agent.num_timesteps:,} of {meter.total:,}   {meter.rate:,.0f} a second   {left}")
     evaluation = "" if meter.evaluation is None else f"   evaluation {meter.evaluation:.1f}"
     curve = sparkline([past["ep_rew_mean"] for past in agent.history[-200:]])
     grid.add_row("return", f"{row['ep_rew_mean']:.1f}{evaluation}   {curve}")

@@ -16,6 +16,10 @@ from rsa2c.errors import EnvError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
 
+SMALLEST_SIGMA = 0.1
+"""Least standard deviation that is learned, in units of the squashed action's half width: below it a batch says too
+little about other actions."""
+
 
 @dataclass(frozen=True, eq=False)
 class ActionBounds:
@@ -55,20 +59,27 @@ class ActionBounds:
 
 @dataclass(frozen=True, eq=False)
 class GaussianPolicy:
-    """N(h(s), sigma^2 I) before squashing."""
+    """N(h(s), diag(sigma^2)) before squashing."""
 
     mean: RKHSFunction
-    sigma: float
+    sigma: NDArray[np.float64]
+    """(m,): standard deviation of each action dimension."""
     bounds: ActionBounds
 
     @property
     def covariance(self) -> NDArray[np.float64]:
         """Sigma, (m, m)."""
-        return self.sigma**2 * np.eye(len(self.bounds.low))
+        return np.diag(self.sigma**2)
 
     def with_sigma(self, sigma: float) -> GaussianPolicy:
-        """The same mean with another standard deviation."""
-        return replace(self, sigma=sigma)
+        """The same mean with one standard deviation for all action dimensions."""
+        return replace(self, sigma=np.full(len(self.bounds.low), sigma))
+
+    def divergence(self, before: NDArray, after: NDArray) -> float:
+        """Mean KL divergence between Gaussians with these means (N, m) and this policy's standard deviations."""
+        first = self.sigma[0]
+        squared = (after - before) ** 2 * (first / self.sigma) ** 2
+        return float(np.mean(np.sum(squared, axis=1))) / (2 * first**2)
 
     def sampler(self, rng: np.random.Generator, dtype: np.dtype | type) -> Act:
         """The map from normalised states (n, d) to mean, sampled u and action that `rollout.collect` calls."""
@@ -81,6 +92,10 @@ class GaussianPolicy:
             return mean, u, self.bounds.action(u)
 
         return act
+
+    def spread(self, change: NDArray) -> GaussianPolicy:
+        """With log sigma changed by `change` (m,), but no standard deviation under the floor."""
+        return replace(self, sigma=np.maximum(self.sigma * np.exp(change), SMALLEST_SIGMA))
 
     def step(self, direction: NDArray, size: float) -> GaussianPolicy:
         """h + size * sum_j k(., s_j) direction_j."""
@@ -101,7 +116,14 @@ def mean_kl(direction: NDArray, second_moment: NDArray, covariance: NDArray) -> 
     return float(np.trace(np.linalg.solve(covariance, direction.T @ second_moment @ direction))) / 2
 
 
-def kl_step_size(direction: NDArray, second_moment: NDArray, covariance: NDArray, kl: float) -> float:
-    """The size at which a step along `direction` has the mean KL `kl`; zero for a zero direction."""
+def kl_step_size(
+    direction: NDArray, second_moment: NDArray, covariance: NDArray, kl: float, spread: NDArray | None = None
+) -> float:
+    """The size at which a step along `direction` has the mean KL `kl`; zero for a zero direction.
+
+    With `spread`, a direction (m,) of log sigma, the step goes along both; its KL is that of the mean and sum spread^2.
+    """
     unit = mean_kl(direction, second_moment, covariance)
+    if spread is not None:
+        unit += float(np.sum(spread**2))
     return float(np.sqrt(kl / unit)) if unit > 0 else 0.0

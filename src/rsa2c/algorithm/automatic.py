@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.config import Config, KLStep
+from rsa2c.config import Config, FollowingScale, KLStep
 from rsa2c.errors import ConfigError, EnvError
 
 STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
@@ -18,6 +18,12 @@ MOST_ENVIRONMENTS = 96
 """More environments side by side are no faster on one core."""
 CAPACITY_FACTOR, SMALL_CAPACITY, LARGE_CAPACITY = 148, 256, 1024
 """Dictionary capacity grows with the square root of the number of features: 256 for 3, 725 for 24, 1,024 for 105."""
+FOLLOWING_BATCH = 4000
+"""Steps of an epoch where the scale follows: small batches and steps learn fastest early on; `batch_doubling` lets them
+grow."""
+FOLLOWING_LENGTH = 1.6
+"""Wide kernels generalise from a few thousand steps of a robot; d - 2 because three features, as Pendulum-v1 has, need
+a finer one."""
 KL_OF_ONE_ACTION, KL_OF_MANY = 0.03, 0.02
 """KL of a step; one action dimension tolerates more."""
 
@@ -37,8 +43,14 @@ class Sizes:
 
     @property
     def epoch_steps(self) -> int:
-        """Environment steps of an epoch."""
+        """Environment steps of the first epoch."""
         return self.n_envs * self.horizon
+
+
+def horizon_at(config: Config, steps: int) -> int:
+    """Steps of each environment in an epoch that begins after `steps` environment steps."""
+    horizon = Sizes.of(config).horizon
+    return horizon if config.batch_doubling is None else int(horizon * (1 + steps / config.batch_doubling))
 
 
 def settle_sizes(config: Config, d: int, m: int, limit: int | None) -> Config:
@@ -50,7 +62,8 @@ def settle_sizes(config: Config, d: int, m: int, limit: int | None) -> Config:
         settled["horizon"] = limit
     horizon = int(settled.get("horizon", config.horizon))
     if config.n_envs == "auto":
-        steps = np.clip(STEPS_PER_FEATURE * d, SMALL_BATCH, LARGE_BATCH)
+        following = isinstance(config.scale, FollowingScale)
+        steps = FOLLOWING_BATCH if following else np.clip(STEPS_PER_FEATURE * d, SMALL_BATCH, LARGE_BATCH)
         settled["n_envs"] = int(np.clip(round(steps / horizon), 1, MOST_ENVIRONMENTS))
     if config.capacity == "auto":
         capacity = round(CAPACITY_FACTOR * np.sqrt(d))
@@ -61,10 +74,17 @@ def settle_sizes(config: Config, d: int, m: int, limit: int | None) -> Config:
 
 
 def settle_length_scale(config: Config, x: NDArray) -> Config:
-    """l = factor * sqrt(E|x - x'|^2 / 2) over normalised warm-up states x (N, d): constant features do not count."""
+    """From normalised warm-up states x (N, d), in which constant features do not count.
+
+    With a frozen scale l = factor * sqrt(E|x - x'|^2 / 2). Where the scale follows the visited states every feature
+    that varies has unit variance, and l = 1.6 sqrt(max(1, d - 2)) for d of them.
+    """
     if config.length_scale != "auto":
         return config
     spread = float(np.sqrt(np.sum(np.var(x, axis=0))))
     if spread == 0:
         raise EnvError("no observation varied in the warm-up, so length_scale='auto' has no answer. Set length_scale.")
-    return config.updated(length_scale=config.length_scale_factor * spread)
+    if isinstance(config.scale, FollowingScale):
+        varying = int(np.sum(np.ptp(x, axis=0) > 0))
+        return config.updated(length_scale=FOLLOWING_LENGTH * max(1, varying - 2) ** 0.5)
+    return config.updated(length_scale=config.scale.length_scale_factor * spread)

@@ -68,6 +68,8 @@ class AdvantageFit:
     """g = Phi^T (A * Sigma^-1 (u - h)) / N, (q, m): the plain policy gradient on coefficients."""
     weights: NDArray[np.float64]
     """w_A, (q, m): the damped natural gradient."""
+    spread: NDArray[np.float64]
+    """(m,): natural gradient of log sigma, E[A ((u - h)^2 / sigma^2 - 1)] / 2."""
 
 
 def fit_advantage(
@@ -88,7 +90,8 @@ def fit_advantage(
         solution[:, columns] = solve_positive(
             moment / variance + ridge * gram, rotated[:, columns], "the advantage fit", "Raise advantage_ridge"
         )
-    return AdvantageFit(moment, gradient, solution @ basis.T)
+    spread = np.asarray((advantages @ (noise**2 / np.diag(covariance) - 1.0)) / (2 * len(noise)), dtype=np.float64)
+    return AdvantageFit(moment, gradient, solution @ basis.T, spread)
 
 
 def policy_gradient(

@@ -19,19 +19,20 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import diagnostics
 from rsa2c.algorithm.admission import admit
-from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.automatic import horizon_at
 from rsa2c.algorithm.estimates import discounted_returns
 from rsa2c.algorithm.phases import (
     estimate_advantage,
+    explore,
     fit_advantage_critic,
     fit_value,
     roll_out,
     standardised,
     step_actor,
 )
+from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
 from rsa2c.algorithm.rollout import Batch, thinned
-from rsa2c.algorithm.schedules import linear
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
 from rsa2c.algorithm.work import Basis, Work
 from rsa2c.config import Config
@@ -64,46 +65,48 @@ def epoch(
 ) -> tuple[TrainingState, EpochRecord]:
     """The state after one epoch in `env`, and the epoch's record; `around(phase)` is entered around each phase."""
     clock, t = _Clock(around), state.epoch
-    policy = state.policy.with_sigma(linear(config.sigma_initial, config.sigma_final, t, config.sigma_epochs))
+    policy, horizon = explore(state.policy, config, t), horizon_at(config, state.steps)
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
-        batch = roll_out(policy, env, config, generator(config, t, COLLECT))
+        batch = roll_out(policy, env, horizon, config, generator(config, t, COLLECT))
     with clock("admit"):
-        mean, value, growths = admit(policy.mean, state.value, batch, config, t, generator(config, t, ADMIT))
+        policy, value, scale, batch, followed = follow_states(
+            policy, state.value, state.scale, batch, config, t, generator(config, t, ADMIT, 2)
+        )
+        mean, value, growths = admit(policy.mean, value, batch, config, t, generator(config, t, ADMIT))
         policy = replace(policy, mean=mean)
     with clock("value"):
         value_basis = Basis.of(value.dictionary) if value is not None else None
         value, values = fit_value(value, batch, config, t)
         advantage = estimate_advantage(batch, values, config)
     with clock("attribute"):
-        streams = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
-        guided = attribute_and_reweight(
-            policy, value, state.importances, batch, values, advantage, config, t, streams
-        )
+        rngs = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
+        guided = attribute_and_reweight(policy, value, state.importances, batch, values, advantage, config, t, rngs)
     with clock("advantage"):
         actor_basis = Basis.of(guided.policy.mean.dictionary)
         fit = fit_advantage_critic(guided.policy, batch, advantage, config)
     with clock("actor"):
-        policy_after, kl = step_actor(guided.policy, fit, config, t)
+        policy_after, kl = step_actor(guided.policy, fit, config, t, horizon)
     mean = policy_after.mean
-    after = TrainingState(
+    after = replace(
+        state,
         policy=policy_after,
         value=guided.value,
         advantage=replace(mean, coefficients=fit.weights),
         importances=guided.importances,
+        scale=scale,
         background=_raw(thinned(batch.states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)), mean),
         epoch=t + 1,
-        steps=state.steps + Sizes.of(config).epoch_steps,
+        steps=state.steps + env.num_envs * horizon,
     )
     metrics = _metrics(after, batch, values, kl, config.gamma)
     if config.diagnostics:
         with clock("diagnose"):
-            metrics |= diagnostics.of_epoch(
-                batch, standardised(advantage), fit, policy.mean, guided.policy, guided.value
-            )
+            target = standardised(advantage)
+            metrics |= diagnostics.of_epoch(batch, target, fit, policy.mean, guided.policy, guided.value)
     work = Work(
         batch.n, len(batch.points), mean.kernel.dimension, mean.coefficients.shape[1], before, actor_basis, value_basis,
-        growths, guided.work, guided.reprojections,
+        growths, guided.work, guided.reprojections, followed,
     )  # fmt: skip
     return after, EpochRecord(metrics, clock.seconds, work, guided.attribution)
 
@@ -120,7 +123,7 @@ def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gam
         "timesteps": state.steps,
         "ep_rew_mean": float(np.mean(batch.episode_returns)) if finished else float("nan"),
         "ep_len_mean": float(np.mean(batch.episode_lengths)) if finished else float("nan"),
-        "sigma": state.policy.sigma,
+        "sigma": float(np.mean(state.policy.sigma)),
         "kl": kl,
         "explained_variance": explained,
         "actor_states": state.policy.mean.dictionary.size,

@@ -18,22 +18,32 @@ from rsa2c.algorithm.critics import AdvantageFit, fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.rollout import Batch, collect
 from rsa2c.algorithm.state import dtype_of
-from rsa2c.config import LSTD, Config, KLStep, NoValue, ReleasedAdvantage
+from rsa2c.config import LSTD, Config, KLStep, LearnedSigma, NoValue, ReleasedAdvantage, ScheduledSigma
 from rsa2c.kernel.rkhs import RKHSFunction
 
 ROUNDING_POWER = 0.6
 """Advantages that vary less than this power of machine epsilon, relative to the values, are the fit's rounding."""
 
 
-def roll_out(policy: GaussianPolicy, env: VectorEnv, config: Config, rng: np.random.Generator) -> Batch:
-    """Roll out the policy from fresh environments."""
+def explore(policy: GaussianPolicy, config: Config, epoch: int) -> GaussianPolicy:
+    """The policy with the standard deviations it explores with; those that are learned it has already."""
+    rule = config.exploration
+    if isinstance(rule, ScheduledSigma):
+        return policy.with_sigma(schedules.linear(rule.sigma_initial, rule.sigma_final, epoch, rule.sigma_epochs))
+    return policy
+
+
+def roll_out(
+    policy: GaussianPolicy, env: VectorEnv, horizon: int, config: Config, rng: np.random.Generator
+) -> Batch:
+    """Roll out the policy from fresh environments, `horizon` steps in each."""
     act = policy.sampler(rng, dtype_of(config))
     seed = int(rng.integers(2**31 - 2**16))
     return collect(
         env,
         act,
         policy.mean.normaliser,
-        Sizes.of(config).horizon,
+        horizon,
         seed,
         rng,
         restart_p=config.restart_p,
@@ -92,14 +102,23 @@ def fit_advantage_critic(
 
 
 def step_actor(
-    policy: GaussianPolicy, fit: AdvantageFit, config: Config, epoch: int
+    policy: GaussianPolicy, fit: AdvantageFit, config: Config, epoch: int, horizon: int
 ) -> tuple[GaussianPolicy, float]:
-    """The policy after a step of its mean, and the step's mean KL."""
+    """The policy after a step of its mean, and the step's mean KL.
+
+    The KL target shrinks as batches grow (`batch_doubling`): late policies then no longer lose what they had.
+    """
     direction, rule = step_direction(fit, policy.mean.dictionary, config.metric), config.step
     if isinstance(rule, KLStep):
         first = float(rule.kl)
-        kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs)
-        size = kl_step_size(direction, fit.second_moment, policy.covariance, kl)
+        kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs) * (Sizes.of(config).horizon / horizon)
+        spread = fit.spread if isinstance(config.exploration, LearnedSigma) else None
+        size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
     else:
+        spread = None
         direction, size = released.step_of(direction, rule, epoch)
-    return policy.step(direction, size), mean_kl(size * direction, fit.second_moment, policy.covariance)
+    divergence = mean_kl(size * direction, fit.second_moment, policy.covariance)
+    stepped = policy.step(direction, size)
+    if spread is None:
+        return stepped, divergence
+    return stepped.spread(size * spread), divergence + float(np.sum((size * spread) ** 2))

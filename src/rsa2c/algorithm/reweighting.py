@@ -12,29 +12,17 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import GaussianPolicy
-from rsa2c.algorithm.admission import limit_of, threshold_at
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import Explained, Importances, measure, shadow_critic, value_critic
 from rsa2c.algorithm.phases import standardised
+from rsa2c.algorithm.projection import on_new_weights, split, within_trust_region
 from rsa2c.algorithm.rollout import Batch
 from rsa2c.algorithm.work import Attribution, Reprojection
 from rsa2c.config import Config, ReleasedGuidance, ShadowGuidance
-from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
 
-HELD_OUT = 0.2
-"""Share of the drawn states on which the KL of a change of weights is measured."""
-REPROJECTION_STATES = 8
-"""States drawn for a re-projection, as a multiple of the dictionary's capacity."""
-REPROJECTION_RIDGE = 1e-6
-"""In correction form a ridge shrinks nothing, so it only needs to keep the system positive definite."""
 SMALLEST_CHANGE = 0.1
 """Relative change of every weight up to which the policy is not re-projected."""
-READMISSION = 0.3
-"""Share of the admission threshold at which a remembered state is kept under new weights."""
-TRUST_REGION_TRIALS = 6
-"""Shares of a change of weights tried before it is put off."""
-
 Rule = ShadowGuidance | ReleasedGuidance
 
 
@@ -120,44 +108,18 @@ def _reweighted(
     old = mean.kernel.weights
     if np.all(np.abs(weights - old) <= SMALLEST_CHANGE * old):
         return guided
-    count = REPROJECTION_STATES * Sizes.of(config).capacity
-    states = rng.permutation(batch.states)[:count].astype(np.float64)
-    cut = int(np.ceil(len(states) * HELD_OUT))
-    held_out, fitted = states[:cut], np.vstack([mean.centres, states[cut:]])
-    before = mean.at(held_out)
-    share, moves = 1.0, []
-    for _ in range(TRUST_REGION_TRIALS):
-        proposal, move = _on_new_metric(mean, old + share * (weights - old), fitted, config, rule, epoch)
-        moves.append(replace(move, held_out=cut))
-        kl = float(np.mean(np.sum((proposal.at(held_out) - before) ** 2, axis=1))) / (2 * policy.sigma**2)
-        if kl <= rule.trust_region:
-            break
-        share *= np.clip(0.9 * np.sqrt(rule.trust_region / kl), 0.1, 0.7)  # KL grows about as share squared
-    else:
-        return replace(guided, reprojections=tuple(moves))
+    held_out, drawn = split(batch.states, Sizes.of(config).capacity, rng)
+    fitted = np.vstack([mean.centres, drawn])
+
+    def propose(share: float) -> tuple[RKHSFunction, Reprojection, NDArray]:
+        proposal, move = on_new_weights(mean, old + share * (weights - old), fitted, config, rule, epoch)
+        return proposal, replace(move, held_out=len(held_out)), proposal.at(held_out)
+
+    proposal, moves = within_trust_region(policy, mean.at(held_out), propose, rule.trust_region)
+    if proposal is None:
+        return replace(guided, reprojections=moves)
     value = guided.value
     if value is not None and isinstance(rule, ShadowGuidance) and rule.value_kernel == "guided":
-        value, move = _on_new_metric(value, proposal.kernel.weights, fitted, config, rule, epoch)
-        moves.append(move)
-    return replace(guided, policy=replace(policy, mean=proposal), value=value, reprojections=tuple(moves))
-
-
-def _on_new_metric(
-    function: RKHSFunction, weights: NDArray, x: NDArray, config: Config, rule: Rule, epoch: int
-) -> tuple[RKHSFunction, Reprojection]:
-    """The function on the reweighted kernel: admitted again, room refilled from x, re-projected at x."""
-    old, outputs = function.dictionary.size, len(function.output_names)
-    if isinstance(rule, ReleasedGuidance) and not rule.reproject:
-        reweighted = Dictionary(function.kernel.reweighted(weights), function.centres, function.dictionary.errors)
-        return replace(function, dictionary=reweighted), Reprojection(old, old, old, len(x), outputs)
-    threshold = threshold_at(config, epoch)
-    dictionary, kept = function.dictionary.reweighted(weights, READMISSION * threshold)
-    refilled = dictionary.grown(
-        x[-config.admission.admission_candidates :],
-        threshold,
-        min(Sizes.of(config).capacity - dictionary.size, limit_of(config)),
-    )
-    start = np.zeros((refilled.size, outputs))
-    start[: len(kept)] = function.coefficients[kept]
-    moved = function.project(refilled, x, REPROJECTION_RIDGE, start)
-    return moved, Reprojection(old, len(kept), refilled.size, len(x), outputs)
+        value, move = on_new_weights(value, proposal.kernel.weights, fitted, config, rule, epoch)
+        moves = (*moves, move)
+    return replace(guided, policy=replace(policy, mean=proposal), value=value, reprojections=moves)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class Batch:
     """
 
     points: NDArray[Any]  # (N + S, d) normalised observations, segment after segment
+    raw: NDArray[np.float64]  # (N + S, d) the same as the environment gave them
     segment: NDArray[np.int64]  # (N,) number of each transition's segment, 0 ... S - 1
     latents: NDArray[Any]  # (N, m) u as drawn, before squashing
     means: NDArray[Any]  # (N, m) h(s)
@@ -56,6 +57,15 @@ class Batch:
     @property
     def states(self) -> NDArray[Any]:
         return self.points[self.state_index]
+
+    @property
+    def raw_states(self) -> NDArray[np.float64]:
+        """(N, d): the states in raw observation units."""
+        return self.raw[self.state_index]
+
+    def normalised(self, normaliser: Callable[[NDArray[Any]], NDArray[Any]]) -> Batch:
+        """The same transitions under another normaliser."""
+        return replace(self, points=normaliser(self.raw).astype(self.points.dtype))
 
     @property
     def next_states(self) -> NDArray[Any]:
@@ -118,6 +128,7 @@ class _Recording:
 
     normaliser: Callable[[NDArray[Any]], NDArray[Any]]
     seen: NDArray[Any]  # (steps + 1, n, d) normalised observations
+    observed: NDArray[np.float64]  # (steps + 1, n, d) raw ones
     means: NDArray[Any]  # (steps, n, m)
     latents: NDArray[Any]  # (steps, n, m)
     rewards: NDArray[np.float64]  # (steps, n), as all below
@@ -138,7 +149,8 @@ class _Recording:
         means, latents = np.empty((2, steps, n, m), dtype=dtype)
         terminated, truncated, cut = np.zeros((3, steps, n), dtype=bool)
         valid = np.ones((steps, n), dtype=bool)
-        return cls(normaliser, seen, means, latents, np.empty((steps, n)), terminated, truncated, cut, valid, [])
+        observed, rewards = np.empty((steps + 1, n, d)), np.empty((steps, n))
+        return cls(normaliser, seen, observed, means, latents, rewards, terminated, truncated, cut, valid, [])
 
     def decide(
         self, env: VectorEnv[Any, Any, Any], act: Act, observations: NDArray[Any], t: int
@@ -146,6 +158,7 @@ class _Recording:
         """The actions of step t, in the type of the action space."""
         x = self.seen[t]
         x[...] = self.normaliser(observations)
+        self.observed[t] = observations
         mean, latent, action = act(x)
         check_actions(env, action, self.means.shape[1:], t)
         self.means[t], self.latents[t] = mean, latent
@@ -171,7 +184,7 @@ class _Recording:
 
     def assembled(self, observations: NDArray[Any]) -> Batch:
         """The flat layout of `Batch`; `observations` are those after the last step."""
-        self.seen[-1] = self.normaliser(observations)
+        self.seen[-1], self.observed[-1] = self.normaliser(observations), observations
         self.cut[-1] = ~(self.terminated[-1] | self.truncated[-1])
         who, time = np.nonzero(self.valid.T)
         over, out_of_time, stopped = (each[time, who] for each in (self.terminated, self.truncated, self.cut))
@@ -179,19 +192,23 @@ class _Recording:
         segment: NDArray[np.int64] = np.cumsum(ends) - ends
         state = np.arange(len(who)) + segment
         last = np.flatnonzero(ends)
-        points = np.empty((len(who) + len(last), self.seen.shape[2]), dtype=self.seen.dtype)
-        points[state] = self.seen[time, who]
-        points[state[last] + 1] = self.seen[time[last] + 1, who[last]]
+        shape = (len(who) + len(last), self.seen.shape[2])
+        points, raw = np.empty(shape, dtype=self.seen.dtype), np.empty(shape)
+        for flat, recorded in ((points, self.seen), (raw, self.observed)):
+            flat[state] = recorded[time, who]
+            flat[state[last] + 1] = recorded[time[last] + 1, who[last]]
         if self.replaced:
             row = np.full(self.valid.shape, -1)
             row[time[last], who[last]] = state[last] + 1
             rows = np.concatenate([row[t, i] for t, i, _ in self.replaced])
-            points[rows] = self.normaliser(np.concatenate([final for _, _, final in self.replaced]))
+            raw[rows] = np.concatenate([final for _, _, final in self.replaced])
+            points[rows] = self.normaliser(raw[rows])
         rewards = self.rewards[time, who]
         first = np.concatenate([[0], last[:-1] + 1])
         complete = (over | out_of_time)[last]
         return Batch(
             points=points,
+            raw=raw,
             segment=segment,
             latents=self.latents[time, who],
             means=self.means[time, who],

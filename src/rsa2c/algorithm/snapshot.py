@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.state import TrainingState
 from rsa2c.config import Config, upgraded_settings
@@ -30,8 +31,8 @@ Metadata = dict[str, Any]
 
 SHAPES = {
     **{f"actor/{name}": axes for name, axes in (("centres", "q d"), ("errors", "q"), ("coefficients", "q m"))},
-    **dict.fromkeys(("actor/weights", "normaliser/mean", "normaliser/std"), "d"),
-    **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
+    **dict.fromkeys(("actor/weights", "normaliser/mean", "normaliser/std", "scale/mean", "scale/variance"), "d"),
+    **dict.fromkeys(("bounds/low", "bounds/high", "policy/sigma"), "m"),
     "advantage/coefficients": "q m",
     "background": "b d",
     "importances/moments": "s d",
@@ -103,6 +104,9 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "normaliser/std": normaliser.std,
         "bounds/low": policy.bounds.low,
         "bounds/high": policy.bounds.high,
+        "policy/sigma": policy.sigma,
+        "scale/mean": state.scale.mean,
+        "scale/variance": state.scale.variance,
         "background": state.background,
         "importances/moments": state.importances.moments,
         "importances/null": state.importances.null,
@@ -120,8 +124,8 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "action_names": list(task.action_names),
         "epoch": state.epoch,
         "num_timesteps": state.steps,
+        "warmup_steps": state.warmup_steps,
         "importance_updates": state.importances.updates,
-        "sigma": policy.sigma,
         "clip": normaliser.clip,
     }
     if checkpoint:
@@ -172,11 +176,11 @@ def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
 
 
 def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> TrainingState:
-    clip, sigma = float(metadata["clip"]), float(metadata["sigma"])
+    clip, sigma = float(metadata["clip"]), tensors["policy/sigma"]
     normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], clip)
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
-    if not (min(clip, sigma) > 0 and np.all(normaliser.std > 0) and np.all(bounds.low <= bounds.high)):
-        raise ValueError("clip, sigma or normaliser/std is not positive, or bounds/low exceeds bounds/high")
+    if not (clip > 0 and np.all(sigma > 0) and np.all(normaliser.std > 0) and np.all(bounds.low <= bounds.high)):
+        raise ValueError("clip, policy/sigma or normaliser/std is not positive, or bounds/low exceeds bounds/high")
 
     def function(name: str, outputs: tuple[str, ...]) -> RKHSFunction:
         kernel = kernel_from_name(config.kernel, float(config.length_scale), tensors[f"{name}/weights"])
@@ -192,21 +196,31 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
         value=value,
         advantage=replace(mean, coefficients=tensors["advantage/coefficients"]),
         importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
+        scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         background=tensors["background"],
         epoch=_count(metadata["epoch"], "epoch"),
         steps=_count(metadata["num_timesteps"], "num_timesteps"),
+        warmup_steps=_count(metadata["warmup_steps"], "warmup_steps"),
     )
 
 
 def _from_version_1(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
-    """Version 1 wrote settings without an effect, a Value Critic where there was none, and counted the epochs of
-    attributions from zero."""
+    """Version 1 wrote settings without an effect, a Value Critic where there was none, one standard deviation for all
+    actions, and counted the epochs of attributions from zero."""
     config = upgraded_settings(metadata["config"])
+    tensors = {
+        **tensors,
+        "policy/sigma": np.full(len(tensors["bounds/low"]), float(metadata["sigma"])),
+        "scale/mean": tensors["normaliser/mean"],
+        "scale/variance": tensors["normaliser/std"] ** 2,
+    }
     if config["value_fit"] == "none":
         tensors = {name: array for name, array in tensors.items() if name not in VALUE_SHAPES}
     if "attributions/epoch" in tensors:
         tensors = {**tensors, "attributions/epoch": tensors["attributions/epoch"] + 1}
-    return tensors, {**metadata, "config": config}
+    metadata = {name: value for name, value in metadata.items() if name != "sigma"}
+    warmup = metadata["num_timesteps"] - metadata["epoch"] * config["n_envs"] * config["horizon"]
+    return tensors, {**metadata, "config": config, "warmup_steps": max(warmup, 0)}
 
 
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {1: _from_version_1}

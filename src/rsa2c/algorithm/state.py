@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.config import Config
 from rsa2c.kernel.rkhs import RKHSFunction
@@ -30,12 +31,16 @@ class TrainingState:
     advantage: RKHSFunction
     """w_A on the actor's dictionary: the advantage of u at s is w_A(s)^T Sigma^-1 (u - h(s))."""
     importances: Importances
+    scale: Scale
+    """Moving averages of the visited states' means and variances."""
     background: NDArray[np.float64]
     """(b, d): raw states visited last, the background of explanations."""
     epoch: int
     """Finished epochs."""
     steps: int
     """Environment steps so far, those of the warm-up included."""
+    warmup_steps: int
+    """Environment steps of the warm-up."""
 
 
 def generator(config: Config, epoch: int, *stream: int) -> np.random.Generator:

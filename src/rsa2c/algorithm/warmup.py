@@ -11,11 +11,12 @@ from rsa2c.algorithm import automatic
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.epoch import BACKGROUND_STATES
+from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.rollout import collect, start_states, thinned
 from rsa2c.algorithm.snapshot import Task
 from rsa2c.algorithm.state import WARMUP, TrainingState, generator
-from rsa2c.config import Config
+from rsa2c.config import Config, FollowingScale
 from rsa2c.envs import action_names, backend_of, episode_limit, feature_names
 from rsa2c.errors import DataError
 from rsa2c.kernel.dictionary import Dictionary
@@ -51,17 +52,14 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
 
     def untrained(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         mean = np.zeros((len(x), m))
-        u = mean + config.sigma_initial * rng.standard_normal(mean.shape)
+        u = mean + config.exploration.sigma_initial * rng.standard_normal(mean.shape)
         return mean, u, bounds.action(u)
 
     steps = -(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs)
     seed = int(rng.integers(2**31 - 2**16))
     identity = Normaliser(np.zeros(d), np.ones(d), np.inf)
     raw = collect(env, untrained, identity, steps, seed, rng, step_timeout=config.step_timeout).points
-    observations = raw
-    if config.normaliser == "starts":
-        observations = start_states(env, START_STATES, seed + 1, config.step_timeout)
-    normaliser = Normaliser.fitted(observations)
+    normaliser = _normaliser(env, raw, seed, config)
     x = normaliser(thinned(raw, config.admission.admission_candidates, rng))
     config = automatic.settle_length_scale(config, x)
     kernel = kernel_from_name(config.kernel, float(config.length_scale), np.ones(d))
@@ -69,12 +67,23 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
     dictionary = Dictionary.empty(kernel).grown(x, config.admission.admission_threshold, first)
     mean = RKHSFunction.zero(dictionary, normaliser, task.action_names)
     state = TrainingState(
-        policy=GaussianPolicy(mean, config.sigma_initial, bounds),
+        policy=GaussianPolicy(mean, np.full(m, config.exploration.sigma_initial), bounds),
         value=RKHSFunction.zero(dictionary, normaliser, ("value",)) if config.has_value else None,
         advantage=mean,
         importances=Importances.none(d),
+        scale=Scale.of(raw),
         background=thinned(raw, BACKGROUND_STATES, rng),
         epoch=0,
         steps=steps * sizes.n_envs,
+        warmup_steps=steps * sizes.n_envs,
     )
     return state, config
+
+
+def _normaliser(env: VectorEnv, raw: NDArray, seed: int, config: Config) -> Normaliser:
+    """The first normaliser: of the raw warm-up states, or of start states only."""
+    if isinstance(config.scale, FollowingScale):
+        return Scale.of(raw).normaliser()
+    if config.scale.normaliser == "starts":
+        return Normaliser.fitted(start_states(env, START_STATES, seed + 1, config.step_timeout))
+    return Normaliser.fitted(raw)

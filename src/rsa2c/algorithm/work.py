@@ -75,3 +75,6 @@ class Work:
     growths: tuple[Growth, ...] = ()
     attribution: Attribution | None = None
     reprojections: tuple[Reprojection, ...] = ()
+    """Where feature weights changed."""
+    followed: tuple[Reprojection, ...] = ()
+    """Where the kernel's inputs followed the visited states."""

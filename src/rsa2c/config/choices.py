@@ -14,6 +14,41 @@ Auto = Literal["auto"]
 
 
 @dataclass(frozen=True)
+class FollowingScale:
+    """Means and standard deviations of the kernel's inputs follow the states that the policy visits."""
+
+
+@dataclass(frozen=True)
+class FrozenScale:
+    """Means and standard deviations of the kernel's inputs are fixed before training."""
+
+    normaliser: Literal["warmup", "starts"] = "warmup"
+    """Fit them to the states of the warm-up, or to start states only."""
+    length_scale_factor: Annotated[float, POSITIVE] = 0.6
+    """With length_scale auto: the length scale is this factor times sqrt(E|x - x'|^2 / 2) over warm-up states."""
+
+
+@dataclass(frozen=True)
+class LearnedSigma:
+    """The policy's standard deviations are learned, one for each action dimension."""
+
+    sigma_initial: Annotated[float, POSITIVE] = 0.5
+    """Standard deviation of u in the first epoch."""
+
+
+@dataclass(frozen=True)
+class ScheduledSigma:
+    """The policy's standard deviation follows a linear schedule."""
+
+    sigma_initial: Annotated[float, POSITIVE] = 0.5
+    """Standard deviation of u in the first epoch."""
+    sigma_final: Annotated[float, POSITIVE] = 0.2
+    """Standard deviation of u after `sigma_epochs`."""
+    sigma_epochs: Annotated[int, POSITIVE] = 150
+    """Epochs over which the standard deviation anneals."""
+
+
+@dataclass(frozen=True)
 class ConstantAdmission:
     """Admit states whose distance to the dictionary exceeds a constant threshold."""
 

@@ -34,6 +34,16 @@ class Choice:
 
 
 CHOICES: dict[str, Choice] = {
+    "scale": Choice(
+        "scaling",
+        "Means and standard deviations of the kernel's inputs: following the visited states, or fixed before training.",
+        {"following": choices.FollowingScale, "frozen": choices.FrozenScale},
+    ),
+    "exploration": Choice(
+        "sigma",
+        "The policy's standard deviations: learned, one for each action dimension, or a linear schedule for all.",
+        {"learned": choices.LearnedSigma, "scheduled": choices.ScheduledSigma},
+    ),
     "admission": Choice(
         "admission",
         "Threshold of admission to the dictionaries: constant, or annealed as in the released code.",

@@ -17,11 +17,15 @@ from rsa2c.config.choices import (
     Auto,
     ClosedAdvantage,
     ConstantAdmission,
+    FollowingScale,
+    FrozenScale,
     KLStep,
+    LearnedSigma,
     NoGuidance,
     NoReplacement,
     NoValue,
     RemovalCost,
+    ScheduledSigma,
     ShadowGuidance,
     UniformGuidance,
 )
@@ -60,20 +64,20 @@ class Config:
     """Environments stepped side by side."""
     horizon: Annotated[int | Auto, POSITIVE] = "auto"
     """Steps of each environment per epoch; auto is the environment's episode limit."""
+    batch_doubling: Annotated[int | None, POSITIVE] = None
+    """Environment steps after which an epoch is twice as long as the first, and three times after twice as many; unset
+    keeps all epochs alike."""
     restart_p: Annotated[float, NOT_NEGATIVE, BELOW_ONE] = 0.0
     """Probability per step that an episode is cut and restarted (the paper's restart kernel)."""
     gamma: Annotated[float, UNIT] = 0.99
     """Discount factor."""
 
     # Kernel and dictionaries
-    normaliser: Literal["warmup", "starts"] = "warmup"
-    """Fit the observation normaliser to the states of the warm-up, or to start states only."""
+    scale: FollowingScale | FrozenScale = FrozenScale()
     kernel: Literal["rbf", "laplace"] = "rbf"
     """Product kernel of actor and critics."""
     length_scale: Annotated[float | Auto, POSITIVE] = "auto"
     """Kernel length scale on normalised states."""
-    length_scale_factor: Annotated[float, POSITIVE] = 0.6
-    """With length_scale auto: the length scale is this factor times sqrt(E|x - x'|^2 / 2) over warm-up states."""
     capacity: Annotated[int | Auto, POSITIVE] = "auto"
     """Most states in each dictionary."""
     initial_centres: Annotated[int, POSITIVE] = 128
@@ -88,12 +92,7 @@ class Config:
     # Actor
     squash: Literal["tanh", "clip", "none"] = "tanh"
     """How the Gaussian variable u becomes an action inside the bounds."""
-    sigma_initial: Annotated[float, POSITIVE] = 0.5
-    """Standard deviation of u in the first epoch."""
-    sigma_final: Annotated[float, POSITIVE] = 0.2
-    """Standard deviation of u after `sigma_epochs`."""
-    sigma_epochs: Annotated[int, POSITIVE] = 150
-    """Epochs over which the standard deviation anneals."""
+    exploration: LearnedSigma | ScheduledSigma = ScheduledSigma()
     metric: Literal["fisher", "rkhs", "euclidean"] = "fisher"
     """Metric of the actor's step: natural gradient, RKHS gradient, or plain gradient on coefficients."""
     step: KLStep | ConstantStep | PolynomialStep = KLStep()

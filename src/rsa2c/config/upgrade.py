@@ -36,6 +36,7 @@ def upgraded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
                 f"it was trained with {name}={value!r}, which can no longer be set (it is {constant!r} now). "
                 "Use rsa2c 0.1 for this file."
             )
+    settings |= {"scaling": "frozen", "sigma": "scheduled"}
     if settings.pop("baseline", "value") == "none":
         settings["value_fit"] = "none"
     rule, critic = settings.pop("weight_rule", "null"), settings.pop("attribution_critic", "shadow")

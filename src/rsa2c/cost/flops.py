@@ -16,7 +16,18 @@ from rsa2c.algorithm.guidance import CME_PERMUTATIONS, NODES, enumerates
 from rsa2c.algorithm.work import Attribution, Basis, Growth, Reprojection, Work
 from rsa2c.attribution.kme import exact_nodes
 from rsa2c.attribution.simd import LANES
-from rsa2c.config import CME, LSTD, TD, Config, KLStep, ReleasedAdvantage, ReleasedGuidance, RemovalCost, ShadowGuidance
+from rsa2c.config import (
+    CME,
+    LSTD,
+    TD,
+    Config,
+    FollowingScale,
+    KLStep,
+    ReleasedAdvantage,
+    ReleasedGuidance,
+    RemovalCost,
+    ShadowGuidance,
+)
 from rsa2c.config.released import MonteCarlo
 from rsa2c.cost.operations import (
     cholesky,
@@ -34,7 +45,7 @@ from rsa2c.kernel.kernels import KERNELS
 def flops(config: Config, epoch: Work) -> dict[str, float]:
     """Operations of each phase of an epoch."""
     d, m = epoch.features, epoch.outputs
-    steps, per_step = Sizes.of(config).epoch_steps, 2 * epoch.policy.states * m + 5 * m + 2 * d
+    steps, per_step = Sizes.of(config).epoch_steps, 2 * epoch.policy.states * m + 6 * m + 2 * d
     counts = {
         "collect": kernel(config, steps, epoch.policy.states, d) + steps * per_step,
         "admit": sum(_growth(config, growth, d) for growth in epoch.growths),
@@ -43,12 +54,11 @@ def flops(config: Config, epoch: Work) -> dict[str, float]:
         "advantage": _advantage(config, epoch),
         "actor": _actor(config, epoch),
     }
+    if isinstance(config.scale, FollowingScale):
+        counts["admit"] += 5 * epoch.transitions * d + _moves(config, epoch.followed, d, m)
     if epoch.attribution is not None:
         counts["attribute"] += _attribution(config, epoch.attribution)
-    if epoch.reprojections:
-        q, held = epoch.reprojections[0].old, epoch.reprojections[0].held_out
-        counts["attribute"] += kernel(config, held, q, d) + held * (2 * q + 1) * m
-        counts["attribute"] += sum(_reprojection(config, moved, d) for moved in epoch.reprojections)
+    counts["attribute"] += _moves(config, epoch.reprojections, d, m)
     return {phase: float(counts[phase]) for phase in PHASES}
 
 
@@ -130,9 +140,18 @@ def _cme(game: CME, states: int, n: int, explained: Attribution) -> float:
     return w * 3 * tables + (w - 1) * n * k + joins * 4 * tables + values * value + update
 
 
+def _moves(config: Config, moves: tuple[Reprojection, ...], d: int, m: int) -> float:
+    """Everything that a change of the kernel takes."""
+    if not moves:
+        return 0.0
+    q, held = moves[0].old, moves[0].held_out
+    before = kernel(config, held, q, d) + held * (2 * q + 1) * m
+    return before + sum(_reprojection(config, moved, d) for moved in moves)
+
+
 def _reprojection(config: Config, moved: Reprojection, d: int) -> float:
     m, held = moved.outputs, moved.held_out
-    at_held_out = kernel(config, held, moved.states, d) + held * (2 * moved.states * m + 3 * m)
+    at_held_out = kernel(config, held, moved.states, d) + held * (2 * moved.states * m + 4 * m)
     if isinstance(config.guidance, ReleasedGuidance) and not config.guidance.reproject:
         return at_held_out
     count = pivots(config, moved.old, Basis(0), moved.kept, d)
@@ -149,7 +168,7 @@ def _advantage(config: Config, epoch: Work) -> float:
     n, d, m, q = epoch.transitions, epoch.features, epoch.outputs, epoch.actor.states
     gradient = lu(m, n) + n * m + 2 * n * q * m
     count = kernel(config, n, q, d) + moment(n, q) + gradient + n * (m + 7) + 4 * q * m * m + q * q
-    count += ridge_solve(config, q, m, d, epoch.actor.gram)
+    count += ridge_solve(config, q, m, d, epoch.actor.gram) + 5 * n * m
     if isinstance(config.advantage, ReleasedAdvantage) and config.advantage.smooth_advantage:
         count += gradient + 2 * n * q * m + lu(m, n) + 2 * n * m
     return count

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import CANDIDATES, SAMPLES, SHADOW_FEATURES
-from rsa2c.algorithm.reweighting import HELD_OUT, REPROJECTION_STATES
+from rsa2c.algorithm.projection import HELD_OUT, REPROJECTION_STATES
 from rsa2c.algorithm.work import Attribution, Basis, Growth, Reprojection, Work
 from rsa2c.config import AnnealedAdmission, Config, NoReplacement, ReleasedGuidance, ShadowGuidance
 from rsa2c.cost.flops import flops

@@ -93,10 +93,14 @@ class Dictionary:
 
         A dictionary admitted under old weights can be nearly singular under new ones.
         """
-        empty = Dictionary.empty(self.kernel.reweighted(weights))
-        kept, errors = empty._pivots(self.centres, threshold, self.size)
+        return self.readmitted(self.kernel.reweighted(weights), self.centres, threshold)
+
+    def readmitted(self, kernel: ProductKernel, centres: NDArray, threshold: float) -> tuple[Dictionary, NDArray]:
+        """The states at new places `centres` (q, d) under a kernel, less what is redundant there, and the kept
+        positions."""
+        kept, errors = Dictionary.empty(kernel)._pivots(centres, threshold, self.size)
         order = np.argsort(kept)
-        return Dictionary(empty.kernel, self.centres[kept[order]], errors[order]), kept[order]
+        return Dictionary(kernel, centres[kept[order]], errors[order]), kept[order]
 
     def _pivots(self, x: NDArray, threshold: float, limit: int) -> tuple[NDArray, NDArray]:
         """Greedy pivoted Cholesky: positions in x and residuals at admission, largest residual first.

@@ -35,6 +35,11 @@ class Normaliser:
         """Mean and standard deviation of raw observations (N, d); a feature that hardly varies, or by no more than the
         rounding of its mean, keeps its scale."""
         mean, std = observations.mean(axis=0, dtype=np.float64), observations.std(axis=0, dtype=np.float64)
+        return cls.of(mean, std, clip, smallest_std)
+
+    @classmethod
+    def of(cls, mean: NDArray, std: NDArray, clip: float = 10.0, smallest_std: float = 1e-3) -> Normaliser:
+        """From means and standard deviations (d,); the scale of a feature that hardly varies is one."""
         least = np.maximum(smallest_std, ROUNDING * np.finfo(np.float64).eps * np.abs(mean))
         return cls(mean, np.where(std < least, 1.0, std), clip)
 
@@ -135,10 +140,20 @@ class RKHSFunction:
         guess c = `start`, so that nothing moves when nothing changed: a ridge towards zero would shrink the
         function each time.
         """
-        coefficients = np.zeros((dictionary.size, self.coefficients.shape[1])) if start is None else start
         x = np.asarray(x, dtype=np.float64)
+        start = np.zeros((dictionary.size, self.coefficients.shape[1])) if start is None else start
+        return self.fitted(dictionary, x, self.kernel(x, self.centres) @ self.coefficients, ridge, start)
+
+    def fitted(
+        self, dictionary: Dictionary, x: NDArray, targets: NDArray, ridge: float, start: NDArray
+    ) -> RKHSFunction:
+        """The function on a dictionary with the values `targets` (N, m), the offset apart, at normalised states x.
+
+        In correction form, as `project`, from the coefficients `start`.
+        """
+        coefficients = start
         features = dictionary.kernel(x, dictionary.centres)
-        error = self.kernel(x, self.centres) @ self.coefficients - features @ coefficients
+        error = targets - features @ coefficients
         correction = ridge_regression(features, error, dictionary.gram, ridge, "the re-projection", "Raise its ridge")
         return replace(self, dictionary=dictionary, coefficients=coefficients + correction)
 

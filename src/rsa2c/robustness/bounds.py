@@ -190,9 +190,9 @@ def _theorem_rows(
     mean, sigma = policy.mean, policy.sigma
     local, epsilon = Local(mean, states, region.scale), region.radii(len(states))
     low, high = tightest(bounds(local, epsilon, region.norm))
-    certified = total_variation(mean_distance(local, epsilon, region.norm, np.maximum(high, -low)), sigma)
+    certified = total_variation(mean_distance(local, epsilon, region.norm, np.maximum(high, -low)), sigma.min())
     moved = output_attacks(mean, states, region, rng, TRIALS)
-    distance = max(float(np.linalg.norm(mean(each) - mean(states), axis=1).max()) for each in moved)
+    distance = max(float(np.linalg.norm((mean(each) - mean(states)) / sigma, axis=1).max()) for each in moved)
     factor, worst = return_factor(gamma), float(certified.max())
     trivial = 2 / (1 - gamma) if gamma < 1 else np.inf
     says = "is below" if factor * worst < trivial else "says nothing beyond"
@@ -207,7 +207,7 @@ def _theorem_rows(
         Quantity(
             "policy total variation, largest at these states,",
             worst,
-            float(total_variation(distance, sigma)),
+            float(total_variation(distance, 1.0)),
             f"A return loses at most {factor:.4g} max|r| times its supremum over all states, which {says} the "
             f"trivial {trivial:.4g} max|r| (it needs a total variation under {trivial / factor:.2g}).",
         ),

@@ -26,7 +26,7 @@ DOUBLINGS, HALVINGS = 40, 40
 def total_variation(distance: ArrayLike, sigma: float) -> Array:
     """Total variation between N(h, sigma^2 I) and N(h', sigma^2 I) at |h - h'| = distance:
 
-    erf(|h - h'| / (2 sqrt(2) sigma)), exactly.
+    erf(|h - h'| / (2 sqrt(2) sigma)), exactly. With the smallest of several standard deviations it is a bound.
     """
     return np.asarray(erf(np.asarray(distance, dtype=np.float64) / (2 * np.sqrt(2.0) * sigma)))
 
@@ -86,7 +86,7 @@ def certify(policy: GaussianPolicy, value: RKHSFunction | None, states: ArrayLik
         policy.bounds.action(mean),
         policy.bounds.action(mean + low),
         policy.bounds.action(mean + high),
-        total_variation(distance, policy.sigma),
+        total_variation(distance, policy.sigma.min()),
         {name: np.maximum(top, -bottom) for name, (bottom, top) in found.items()},
         policy.mean.output_names,
         **of_value,

@@ -96,6 +96,8 @@ class RunData:
     @property
     def steps(self) -> int:
         """Training steps in the checkpoint: those of whole epochs, without the warm-up."""
+        if self.checkpoint is not None and "warmup_steps" in self.checkpoint:
+            return self._count("num_timesteps") - self._count("warmup_steps")
         return self._count("num_timesteps") if self.is_baseline else self.epochs * self.epoch_steps
 
     @property

@@ -7,7 +7,6 @@ reaches, byte for byte, the model of a run that was never stopped. `baseline_tra
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
@@ -172,7 +171,7 @@ def _resumable(data: RunData) -> RSA2C:
 
 def trained_steps(agent: RSA2C) -> int:
     """Steps of finished epochs, without the warm-up."""
-    return agent.epoch * agent.sizes.epoch_steps
+    return agent.num_timesteps - agent.state.warmup_steps
 
 
 def remaining(agent: RSA2C, total: int) -> int:
@@ -186,8 +185,7 @@ def _check_total(total: int | None) -> None:
 
 
 def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> None:
-    epochs = math.ceil(remaining(agent, total) / agent.sizes.epoch_steps)
-    goal = agent.num_timesteps + epochs * agent.sizes.epoch_steps
+    goal = agent.num_timesteps + remaining(agent, total)
     with ExitStack() as stack:
         tracker = stack.enter_context(tracker_in(run.path, agent.num_timesteps if agent.epoch else 0, track))
         show = stack.enter_context(progress(agent, goal, enabled=display))

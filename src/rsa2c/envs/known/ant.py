@@ -26,6 +26,8 @@ ACTIONS = motors((*JOINTS[6:], *JOINTS[:6]))
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {
+        "scaling": "frozen",
+        "sigma": "scheduled",
         "n_envs": 8,
         "length_scale": 10.0,
         "capacity": 1024,
@@ -43,6 +45,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "evaluation_episodes": 10,
     },
     "paper": {
+        "scaling": "frozen",
+        "sigma": "scheduled",
         "n_envs": 4,
         "horizon": 1000,
         "length_scale": 10.0,

@@ -33,6 +33,8 @@ ACTIONS = tuple(Quantity(joint) for joint in ("hip 1", "knee 1", "hip 2", "knee 
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {
+        "scaling": "frozen",
+        "sigma": "scheduled",
         "n_envs": 12,
         "length_scale_factor": 0.61,
         "capacity": 768,
@@ -48,6 +50,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "evaluation_episodes": 10,
     },
     "paper": {
+        "scaling": "frozen",
+        "sigma": "scheduled",
         "n_envs": 12,
         "horizon": 1600,
         "length_scale": 3.0,

@@ -9,6 +9,8 @@ from rsa2c.envs.known.pendulum import RL_ZOO
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {
+        "scaling": "frozen",
+        "sigma": "scheduled",
         "precision": "float64",
         "n_envs": 96,
         "normaliser": "starts",
@@ -32,6 +34,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # The released code's LQR settings, on the paper's algorithm as in pendulum.py.
     "paper": {
+        "scaling": "frozen",
+        "sigma": "scheduled",
         "precision": "float64",
         "n_envs": 24,
         "horizon": 200,

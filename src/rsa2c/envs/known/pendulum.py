@@ -8,6 +8,8 @@ from rsa2c.envs.known.facts import Known, Quantity, RLZoo, Settings, by_id
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {
+        "scaling": "frozen",
+        "sigma": "scheduled",
         "precision": "float64",
         "n_envs": 12,
         "gamma": 0.98,
@@ -37,6 +39,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The paper's table; its gaps filled from the released code. Signed attributions of the Value Critic itself by one
     # sampled permutation, TD(lambda), plain gradient on coefficients, no re-projection: each is one field.
     "paper": {
+        "scaling": "frozen",
+        "sigma": "scheduled",
         "n_envs": 24,
         "horizon": 200,
         "restart_p": 0.001,

@@ -1,0 +1,51 @@
+"""The kernel's inputs follow the states that the policy visits.
+
+Where means and standard deviations are frozen on what an untrained policy sees, the states of a policy that runs are
+several deviations wide, and the kernel no longer tells them apart. Here they are moving averages over epochs. When the
+standard deviation of some feature has drifted, the kernel takes the new ones and the policy is re-projected, inside the
+same trust region as a change of feature weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.kernel.rkhs import Normaliser
+
+NEWEST = 0.3
+"""Share of the newest batch in the moving averages: three epochs are half of them."""
+DRIFT = 0.15
+"""Change of log standard deviation of any feature from which the kernel takes the new ones."""
+CLIP = 5.0
+"""Standard deviations at which inputs are clipped: contact forces of Ant-v5 reach a hundred."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Moving averages of means (d,) and variances (d,) of raw observations."""
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, observations: NDArray) -> Scale:
+        """Those of raw observations (N, d)."""
+        return cls(observations.mean(axis=0, dtype=np.float64), observations.var(axis=0, dtype=np.float64))
+
+    def updated(self, observations: NDArray) -> Scale:
+        """With a share of the newest observations (N, d)."""
+        new = Scale.of(observations)
+        return Scale(
+            (1 - NEWEST) * self.mean + NEWEST * new.mean, (1 - NEWEST) * self.variance + NEWEST * new.variance
+        )
+
+    def normaliser(self) -> Normaliser:
+        """The inputs' normaliser that goes with these averages."""
+        return Normaliser.of(self.mean, np.sqrt(self.variance), CLIP)
+
+    def drifted_from(self, normaliser: Normaliser) -> bool:
+        """Whether the kernel should take these averages in place of a normaliser's."""
+        return bool(np.any(np.abs(np.log(self.normaliser().std / normaliser.std)) > DRIFT))
