@@ -61,7 +61,7 @@ def profile(agent: RSA2C, epochs: int = 10) -> Profile:
         memory, first = _memory_of_an_epoch(agent)
         estimated = peak_bytes(agent.config, first)
         seconds, counts = dict.fromkeys(PHASES, 0.0), dict.fromkeys(PHASES, 0.0)
-        attributions = 0
+        attributions, steps = 0, agent.num_timesteps
         began = time.perf_counter()
         for _ in range(epochs):
             record = agent.run_epoch()
@@ -85,8 +85,8 @@ def profile(agent: RSA2C, epochs: int = 10) -> Profile:
     sizes = agent.dictionary_sizes
     total = sum(counts.values()) / 1e9
     return Profile(
-        epochs, agent.sizes.epoch_steps, sizes["actor"], sizes.get("value", 0), attributions, 1e3 * elapsed, total,
-        process_peak() / MEGABYTE, rows,
+        epochs, (agent.num_timesteps - steps) // epochs, sizes["actor"], sizes.get("value", 0), attributions,
+        1e3 * elapsed, total, process_peak() / MEGABYTE, rows,
     )  # fmt: skip
 
 
