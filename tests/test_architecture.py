@@ -77,3 +77,8 @@ def test_every_public_name_is_found():
 ])  # fmt: skip
 def test_gymnasium_finds_our_environment(code):
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_modules_are_attributes_of_the_package():
+    code = "import rsa2c; rsa2c.errors.ConfigError, rsa2c.attribution.explain, rsa2c.report.write_report"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -179,7 +179,7 @@ def test_an_attack_of_size_zero_changes_nothing_and_episodes_do_not_meet(agent: 
 def test_mistakes_are_named(agent: rsa2c.RSA2C) -> None:
     with pytest.raises(ConfigError, match=r"attack 'mda' is unknown.*Did you mean 'mad'"):
         make_attack("mda", agent, 0.1)
-    with pytest.raises(ConfigError, match="needs a critic of states, which Linear does not show"):
+    with pytest.raises(ConfigError, match="needs a critic of states, which Linear does not have"):
         make_attack("critic", Linear(np.ones((1, 3))), 0.1)
     with pytest.raises(ConfigError, match="units='normalised' needs an agent with a normaliser"):
         make_attack("random", Linear(np.ones((1, 3))), 0.1, units="normalised")

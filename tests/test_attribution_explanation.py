@@ -160,7 +160,7 @@ def bad(states, position=(2, 1), number=np.nan):
         ({"outputs": lambda s: [2]}, DataError, "output number 2 does not exist"),
         ({"groups": lambda s: {"g": ["angel"]}}, DataError, "Did you mean 'angle'"),
         ({"groups": lambda s: {"g": []}}, DataError, "at least one feature"),
-        ({"groups": lambda s: {"g": [0], "h": ["angle"]}}, DataError, "'angle' may be in one group once"),
+        ({"groups": lambda s: {"g": [0], "h": ["angle"]}}, DataError, "'angle' may be in one group, once"),
         ({"groups": lambda s: {"speed": [0]}}, DataError, "name of a feature outside it"),
         ({"method": lambda s: "kmee"}, ConfigError, "Did you mean 'kme'"),
         ({"nodes": lambda s: 0}, ConfigError, "nodes must be a positive number"),

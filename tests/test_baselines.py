@@ -201,7 +201,7 @@ def raising(error):
 
 
 STOPS = {
-    "Ctrl-C": (raising(KeyboardInterrupt), TrainingInterrupted, "begin again"),
+    "Ctrl-C": (raising(KeyboardInterrupt), TrainingInterrupted, "start over"),
     "SIGTERM": (lambda: os.kill(os.getpid(), signal.SIGTERM), TrainingInterrupted, "rsa2c resume"),
     "a failing environment": (raising(EnvError("nan at step 12")), EnvError, "step 12"),
     "killed": (raising(SystemExit("killed")), SystemExit, "killed"),

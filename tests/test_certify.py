@@ -228,7 +228,7 @@ def test_command_line(tmp_path, capsys) -> None:
     assert main(["certify", run, "--epsilon", "-1"]) == 2
     assert "epsilon must be finite and >= 0" in capsys.readouterr().err
     assert main(["certify", run, "--epsilon", "0.1", "--states", "100000"]) == 2
-    assert "--states must lie between" in capsys.readouterr().err
+    assert "--states must be between" in capsys.readouterr().err
     assert main(["evaluate", run, "--attack", "mad", "--epsilon", "0.1", "--episodes", "2"]) == 0
     assert "attack mad of l2 size 0.1" in capsys.readouterr().out
     assert main(["evaluate", run, "--attack", "mad"]) == 2

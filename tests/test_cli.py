@@ -193,7 +193,7 @@ def test_heatmaps_of_explain_number_epochs_as_the_metrics_do(capsys, monkeypatch
 
 
 def test_explain_names_what_it_cannot_do(trained, capsys):
-    assert "must lie between 1 and" in refused(capsys, "explain", RUN, "--states", "0")
+    assert "must be between 1 and" in refused(capsys, "explain", RUN, "--states", "0")
     assert "'value', 'action', 'advantage'" in refused(capsys, "explain", RUN, "--of", "reward")
 
 

@@ -288,4 +288,4 @@ def test_a_baseline_names_environment_and_step(name, says, tmp_path, monkeypatch
         train_run(
             f"{name}-v0", "sac", out=tmp_path, track=False, evaluation_episodes=1, step_timeout=TIMEOUT
         )
-    assert "Begin the run again with: rsa2c resume" in caught.value.__notes__[0]
+    assert "Start the run over with: rsa2c resume" in caught.value.__notes__[0]

@@ -346,7 +346,7 @@ def test_reproduce_runs_writes_and_reuses(tmp_path, capsys, monkeypatch):
     assert len(read_records(tmp_path / "stopped")) == 5, "each row is written as its run ends"
     capsys.readouterr()
     assert main([*command, "--only-tables", "--runs", str(tmp_path / "nothing")]) == 0
-    assert "with 5 records of earlier runs" in capsys.readouterr().err
+    assert "including 5 records of earlier runs" in capsys.readouterr().err
     damaged = tmp_path / "runs" / "Pendulum-v1__rsa2c-cme__default__n0__s0" / "state.safetensors"
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:100])

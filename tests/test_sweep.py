@@ -30,7 +30,6 @@ SMALL = {
     "total_timesteps": 1200,
     "n_envs": 2,
     "horizon": 100,
-
     "capacity": 24,
     "final_episodes": 2,
     "evaluation_episodes": 2,
@@ -58,16 +57,27 @@ def swept(tmp_path_factory):
 
 
 def test_a_grid_is_the_product_of_its_axes_with_readable_names():
-    axes = {"noise": [0.0, 0.01], "distractors": [0, 3], "presets": ["default", "paper"], "kl": [0.02, 0.03]}
+    axes = {"noise": [0.0, 0.01], "distractors": [0, 3], "presets": ["default", "paper"], "gamma": [0.98, 0.99]}
     document = {**SMALL, **axes}
     jobs = Grid.of(document).jobs()
     assert len(jobs) == 2**6
     assert len({job.run_id for job in jobs}) == len(jobs)
     ids = [job.run_id for job in jobs]
-    assert "Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__kl=0.02" in ids
-    job = jobs[ids.index("Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__kl=0.02")]
-    assert job.fields["kl"] == 0.02 and job.fields["noise_variance"] == 0.01 and job.fields["n_envs"] == 2
+    assert "Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__gamma=0.98" in ids
+    job = jobs[ids.index("Pendulum-v1__rsa2c-kme__paper__n0.01__s1000__d3__gamma=0.98")]
+    assert job.fields["gamma"] == 0.98 and job.fields["noise_variance"] == 0.01 and job.fields["n_envs"] == 2
     assert job.final_noise == (0.0, 0.01), "a run is judged under the noise it was trained with, too"
+
+
+def test_a_run_takes_the_settings_of_the_grid_that_it_reads():
+    axes = {"algorithms": ["rsa2c-cme", "advanced-ac"], "cme_ridge": [0.01, 0.1], "step_rule": "polynomial"}
+    jobs = Grid.of({"environments": ["Pendulum-v1"], **axes}).jobs()
+    assert [(job.run_id, job.fields.get("cme_ridge")) for job in jobs] == [
+        ("Pendulum-v1__rsa2c-cme__default__n0__s0__cme_ridge=0.01", 0.01),
+        ("Pendulum-v1__rsa2c-cme__default__n0__s0__cme_ridge=0.1", 0.1),
+        ("Pendulum-v1__advanced-ac__default__n0__s0", None),
+    ]
+    assert {job.fields["step_rule"] for job in jobs} == {"polynomial"}
 
 
 def test_seeds_may_be_a_number_and_steps_a_mapping():
@@ -92,22 +102,24 @@ def test_baselines_take_part_once_whatever_the_presets():
         ({"algoritms": ["sac"]}, "key 'algoritms' is unknown. Did you mean 'algorithms'?"),
         ({"algorithms": ["rsa2c-kmee"]}, "algorithm 'rsa2c-kmee' is unknown.*Did you mean 'rsa2c-kme'?"),
         ({"seeds": []}, "has no runs: 'seeds' is empty"),
-        ({"seeds": 0}, "seeds must lie between 1 and 10,000, got 0"),
-        ({"seeds": 20_000}, "seeds must lie between 1 and 10,000, got 20,000"),
-        ({"seeds": [-1]}, "seeds must hold whole numbers, none negative .*, got -1"),
-        ({"noise": [-1.0]}, "the sweep: noise must hold variances, none negative, got -1.0"),
+        ({"cme_ridge": 0.1}, "cme_ridge has no effect with attribution='kme'"),
+        ({"kl": 0.1, "step_rule": ["constant", "polynomial"]}, "kl has no effect with step_rule='constant'"),
+        ({"seeds": 0}, "seeds must be between 1 and 10,000, got 0"),
+        ({"seeds": 20_000}, "seeds must be between 1 and 10,000, got 20,000"),
+        ({"seeds": [-1]}, "seeds must hold non-negative whole numbers .*, got -1"),
+        ({"noise": [-1.0]}, "the sweep: noise must hold non-negative variances, got -1.0"),
         ({"noise_variance": 0.1}, "key 'noise_variance' is unknown. Use 'noise'."),
-        ({"attribution": "none"}, "the sweep: with attribution='none' it is no longer rsa2c-kme but advanced-ac"),
+        ({"guidance": "none"}, "the sweep: guidance='none' would turn rsa2c-kme into advanced-ac"),
         ({"environments": None}, "has no runs: 'environments' is empty"),
         ({"kl": []}, "has no runs: 'kl' is empty"),
         ({"kl": [-1.0]}, "kl must be positive, got -1.0"),
         ({"presets": ["papr"]}, "preset 'papr' does not exist.*Did you mean 'paper'?"),
-        ({"noise": ["much"]}, "noise must hold variances, none negative, got 'much'"),
-        ({"seeds": [0.5]}, "seeds must hold whole numbers"),
+        ({"noise": ["much"]}, "noise must hold non-negative variances, got 'much'"),
+        ({"seeds": [0.5]}, "seeds must hold non-negative whole numbers"),
         ({"total_timesteps": -5}, "total_timesteps must be a positive whole number, got -5"),
         ({"total_timesteps": True}, "total_timesteps must be a positive whole number, got True"),
         ({"total_timesteps": {"Pendulum": 5}}, "total_timesteps is given for 'Pendulum'.*Did you mean 'Pendulum-v1'?"),
-        ({"final_noise": 0.1}, "final_noise must be a list of variances, none negative, got 0.1"),
+        ({"final_noise": 0.1}, "final_noise must be a list of non-negative variances, got 0.1"),
         ({"final_noise": None}, "final_noise must be a list"),
         ({"final_noise": ["a"]}, "final_noise must be a list"),
         ({"final_noise": [-1]}, "final_noise must be a list"),
@@ -189,14 +201,13 @@ def test_a_dry_run_says_which_environment_is_unknown(tmp_path, capsys):
 
 
 def test_variants_differ_from_rsa2c_kme_in_the_named_part_alone():
-    named = {"attribution", "shuffle_weights", "baseline"}
     for environment in ("Pendulum-v1", "BipedalWalker-v3", "Ant-v5", "rsa2c/LQR-v0"):
         for preset in ("default", "paper"):
-            reference = make_config(environment, preset, "rsa2c-kme")
-            for algorithm in ALGORITHMS:
-                config = make_config(environment, preset, algorithm)
-                differing = {name for name in vars(reference) if getattr(config, name) != getattr(reference, name)}
-                expected = {name for name in named if ALGORITHMS[algorithm][name] != ALGORITHMS["rsa2c-kme"][name]}
+            reference = make_config(environment, preset, "rsa2c-kme").settings()
+            for algorithm, named in ALGORITHMS.items():
+                settings = make_config(environment, preset, algorithm).settings()
+                differing = {name for name in settings.keys() & reference.keys() if settings[name] != reference[name]}
+                expected = {name for name, value in named.items() if value != reference[name]}
                 assert differing == expected, (environment, preset, algorithm)
 
 
@@ -247,8 +258,8 @@ def test_a_run_trained_further_is_judged_again_and_a_longer_one_is_refused(tmp_p
     short, long = (Grid.of({**SMALL, "total_timesteps": steps}).jobs()[0] for steps in (600, 1200))
     before = run_job(short, tmp_path)
     after = run_job(long, tmp_path)
-    assert (before.steps, after.steps) == (800, 1400) and before.returns[0.0] != after.returns[0.0]
-    with pytest.raises(ConfigError, match=r"was told to train 1,200 steps, the sweep asks for 600"):
+    assert (before.steps, after.steps) == (2600, 3200) and before.returns[0.0] != after.returns[0.0]
+    with pytest.raises(ConfigError, match=r"was asked to train 1,200 steps, the sweep asks for 600"):
         run_job(short, tmp_path)
 
 
@@ -286,7 +297,7 @@ def test_rows_hold_what_the_last_evaluation_measured(swept):
     row, returns = Summary.of(data), data.returns["returns"][0]
     assert row == progress.rows[0]
     assert row.returns == {0.0: Return(returns.mean(), returns.std(), 2)}
-    assert row.steps == 1400 and row.algorithm == "rsa2c-kme"
+    assert row.steps == 3200 and row.algorithm == "rsa2c-kme"
 
 
 def test_the_command_line_lists_and_sums_up(swept, tmp_path, capsys):

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 if "gymnasium" in sys.modules:
-    register()  # where Gymnasium comes later, whatever of ours uses it does the same
+    register()  # if Gymnasium is imported later, our own modules that use it register the environment
 
 __getattr__, __dir__ = lazy(
     __name__,

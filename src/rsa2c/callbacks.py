@@ -1,4 +1,4 @@
-"""Callbacks as Stable-Baselines3 has them: functions, objects with hooks, or lists of both."""
+"""Callbacks in Stable-Baselines3's convention: functions, objects with hooks, or lists of both."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Logger:
 
 @contextmanager
 def hooks(callback: Any, agent: RSA2C) -> Iterator[Callback]:
-    """One function for all that was given as callback, between the hooks for the training's start and end.
+    """One function that calls every callback given, between the hooks for the start and the end of training.
 
-    SB3's hooks are called as SB3 calls them, with an epoch in the place of a rollout and of a step.
+    SB3's hooks are called as SB3 calls them, with an epoch in place of a rollout and of a step.
     """
     callbacks = callback if isinstance(callback, list | tuple) else [] if callback is None else [callback]
     objects = [each for each in callbacks if hasattr(each, "on_step")]

@@ -1,4 +1,4 @@
-"""Explanations that need an environment: of a policy from elsewhere, and of what hiding features costs it."""
+"""Explanations that need an environment: of any policy, by a surrogate, and of what hiding features costs it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def masked_returns(
     """
     order = np.argsort(-np.asarray(importances), kind="stable")
     if max(counts) > len(order) or min(counts) < 0:
-        raise ConfigError(f"counts must lie between 0 and {len(order)}, the number of features, got {tuple(counts)}.")
+        raise ConfigError(f"counts must be between 0 and {len(order)}, the number of features, got {tuple(counts)}.")
     return {
         k: evaluate(MaskedPolicy(policy, order[:k].tolist(), fill), env, episodes=episodes, seed=seed).returns
         for k in counts

@@ -35,11 +35,11 @@ class MissingExtraError(RSA2CError, ImportError):
 
 
 class RunExistsError(RSA2CError, FileExistsError):
-    """A run folder that exists already and is never overwritten."""
+    """A run folder that already exists and is never overwritten."""
 
 
 class NotFoundError(RSA2CError, FileNotFoundError):
-    """A run, model or preset that is not where it was looked for."""
+    """A run, model or preset that was not found."""
 
 
 def require(module: str, extra: str, what: str = "This") -> ModuleType:
@@ -53,7 +53,7 @@ def require(module: str, extra: str, what: str = "This") -> ModuleType:
 
 
 def described(error: BaseException) -> str:
-    """An error in words: its message where it is one of ours, with type and place where nobody foresaw it."""
+    """An error in words: the message of one of ours; for any other, its type and place as well."""
     if isinstance(error, RSA2CError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -62,7 +62,7 @@ def described(error: BaseException) -> str:
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """The sentence `Did you mean 'x'?` for the candidate nearest to `name`, or nothing when none is near."""
+    """The sentence `Did you mean 'x'?` for the candidate nearest to `name`, or nothing if none is similar."""
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     nearest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f" Did you mean {by_lower[nearest[0]]!r}?" if nearest else ""

@@ -25,7 +25,7 @@ _ATTACK_STREAM = 3  # keeps an attack's generators apart from those of `envs.wra
 
 @runtime_checkable
 class Policy(Protocol):
-    """What can be evaluated: Stable-Baselines3's `predict`, so its models fit as they are."""
+    """What can be evaluated: anything with Stable-Baselines3's `predict`, so its models need no adapter."""
 
     def predict(
         self,
@@ -81,7 +81,7 @@ def evaluate(
 
     `env` is a Gymnasium id or a factory, whose wrappers are kept. Episode i runs in an environment of its own, made
     for it and reset with seed + i, under noise drawn from the same seed; so it does not depend on how many others run
-    beside it (for deterministic policies: with `deterministic=False` the policy's own generator draws for all at once).
+    with it (for deterministic policies: with `deterministic=False` the policy's own generator draws for all at once).
     Episodes advance in lock step, with one call of `predict` for all. Observation noise is in raw units, or with
     `units="normalised"` in those of the agent's normaliser. `max_steps` stops longer episodes. `attack`
     (`rsa2c.robustness.attacks.make_attack`) perturbs what the policy sees, after the noise. A step of an episode may
@@ -94,7 +94,7 @@ def evaluate(
     check_count("episodes", episodes)
     check_count("max_steps", max_steps)
     if seed < 0:
-        raise ConfigError(f"seed must be a whole number that is not negative, got {seed}.")
+        raise ConfigError(f"seed must be a non-negative whole number, got {seed}.")
     variance = noise_variance * np.square(unit_scale(policy, units))
     waves = []
     for start in range(0, episodes, _SIDE_BY_SIDE):
@@ -167,7 +167,7 @@ class _Wave:
         return returns, self.lengths
 
     def _seen(self, rows: NDArray[np.intp]) -> NDArray[Any]:
-        """What the policy sees of these environments."""
+        """The observations of these environments as the policy sees them."""
         true = self.observations[rows]
         return true if self.attack is None else self.attack(true, [self.rngs[row] for row in rows])
 

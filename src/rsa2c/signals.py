@@ -16,7 +16,7 @@ def may_handle() -> bool:
 
 @contextmanager
 def handlers(handler: Any, *numbers: int) -> Iterator[None]:
-    """Let `handler` take these signals, if handlers can be set; the old handlers are restored in the end."""
+    """Let `handler` take these signals, if handlers can be set; the old handlers are restored at the end."""
     if not may_handle():
         yield
         return

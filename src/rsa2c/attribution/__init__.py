@@ -1,6 +1,6 @@
 """Attribution: Shapley values of kernel functions, exact where that is possible, with error bars where it is not.
 
-Nothing here knows an environment; what needs one is in `rsa2c.closed_loop`.
+Nothing here depends on an environment; what needs one is in `rsa2c.closed_loop`.
 """
 
 from rsa2c.attribution.explainer import KernelExplainer

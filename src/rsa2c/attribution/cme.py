@@ -66,7 +66,7 @@ def cme_interactions(
     rank: int = 64,
     progress: Progress = silent,
 ) -> tuple[Array, None, Array, Array, Array]:
-    """What `cme_values` gives by enumeration, and the Shapley interaction indices (T, players, players, m)."""
+    """The result of `cme_values` by enumeration, and the Shapley interaction indices (T, players, players, m)."""
     table = _table(ConditionalGame(game, embedding, ridge, approximation, rank, rng), progress)
     return shapley_from_table(table), None, table[0], table[-1], interactions_from_table(table)
 

@@ -68,7 +68,7 @@ class ConditionalGame:
         return self.kernel.log_factor(left[:, None] - right[None, :])
 
     def _log_factors(self, player: int) -> Coalition:
-        """The sums of log factors, or of phases, that one player brings along."""
+        """The sums of log factors, or of phases, that one player contributes."""
         total: list[Array] = []
         for i in self.players[player]:
             x, b, c = self.x[:, i], self.background[:, i], self.centres[:, i]
@@ -84,7 +84,7 @@ class ConditionalGame:
         return Coalition(*total)
 
     def empty(self) -> Coalition:
-        """The coalition of nobody: all factors are one but those of the rest, which is everybody."""
+        """The empty coalition: the rest is everybody, and all other factors are one."""
         first = self._log_factors(0)
         rest = first.rest.copy()
         for player in range(1, len(self.players)):
@@ -92,7 +92,7 @@ class ConditionalGame:
         return Coalition(np.zeros_like(first.gram), np.zeros_like(first.cross), np.zeros_like(first.observed), rest)
 
     def join(self, coalition: Coalition, player: int) -> Coalition:
-        """The coalition with one player more."""
+        """The coalition with this player added."""
         own = self._log_factors(player)
         return Coalition(
             coalition.gram + own.gram,

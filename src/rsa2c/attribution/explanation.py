@@ -1,7 +1,7 @@
 """What every explainer returns: Shapley values with their base values, data, names, errors and game.
 
 `Explanation` holds arrays and names and no computation beyond looking at them. It is saved as one `.npz` file with the
-names in canonical JSON beside the arrays; nothing is pickled.
+names in canonical JSON next to the arrays; nothing is pickled.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Explanation:
         for name, shape in expected.items():
             array = getattr(self, name)
             if array is not None and array.shape != shape:
-                raise DataError(f"Explanation.{name} must have the shape {shape} to go with values, got {array.shape}.")
+                raise DataError(f"Explanation.{name} must have the shape {shape} to match values, got {array.shape}.")
         for name, count in (("feature_names", features), ("output_names", outputs)):
             if len(getattr(self, name)) != count:
                 raise DataError(f"Explanation.{name} needs {count} names, got {len(getattr(self, name))}.")
@@ -134,7 +134,7 @@ class Explanation:
         return [(self.feature_names[i], float(importance[i])) for i in order]
 
     def to_shap(self, output: str | int | None = None) -> shap.Explanation:
-        """The same as a `shap.Explanation`, outputs last; one output alone loses that axis, as shap's plots want."""
+        """The same as a `shap.Explanation`, outputs last; a single output has no such axis, as shap's plots expect."""
         module = require("shap", "explain")
         chosen = self if output is None else self.output(output)
         values, base = chosen.values, chosen.base_values
@@ -175,12 +175,12 @@ class Explanation:
         try:
             document = json.loads(arrays.pop("metadata").tobytes().decode())
             if document["format"] != FORMAT:
-                raise ValueError("it is of another format")
+                raise ValueError("it has another format")
             features, outputs, game = (document[key] for key in ("feature_names", "output_names", "game"))
             if not all(isinstance(name, str) for name in (game, *features, *outputs)):
                 raise ValueError("a name is not a string")
             if any(array.dtype != np.float64 for array in arrays.values()):
-                raise ValueError("its arrays are not of double precision")
+                raise ValueError("its arrays are not in double precision")
             return cls(feature_names=tuple(features), output_names=tuple(outputs), game=game, **arrays)
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise FileFormatError(

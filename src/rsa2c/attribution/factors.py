@@ -28,7 +28,7 @@ from rsa2c.kernel.kernels import RBF
 SQUARED = RBF.code
 """L(u) = -u^2 / 2; the other code stands for L(u) = -|u|."""
 LOWEST = -700.0
-"""exp of less counts as exp of this, 1e-304, which still is a normal number."""
+"""Smaller exponents are replaced by this one: its exponential, 1e-304, is still a normal number."""
 ROUND = 1.5 * 2.0**52
 """Added to a number, leaves its nearest integer in the low bits."""
 LOG2_E, LN_2_HIGH = 1.0 / log(2.0), float.fromhex("0x1.62e42fefa3800p-1")

@@ -2,8 +2,8 @@
 
     f(x) = sum_j coefficients_j k(x, centres_j)
 
-Features, or groups of features, are players. A coalition C of players keeps the state's features; how the others are
-filled in from the background is the method's: independently (`kme.py`), or given what C shows (`cme.py`).
+Features, or groups of features, are players. A coalition C of players keeps the state's features; each method fills in
+the others from the background in its own way: independently of C (`kme.py`), or conditionally on C (`cme.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BLOCK_BYTES = 60_000_000
 class Game:
     """T states and B background states of d features, and an expansion on q centres with m outputs.
 
-    All are in the kernel's own (normalised) units. Without `players` every feature plays for itself.
+    All are in the kernel's own (normalised) units. Without `players` every feature is a player.
     """
 
     states: Array
@@ -42,7 +42,7 @@ class Game:
 
     @property
     def player_count(self) -> int:
-        """Number of players: d, or that of the groups."""
+        """Number of players: d, or the number of groups."""
         return self.states.shape[1] if self.players is None else len(self.players)
 
     @property
@@ -55,7 +55,7 @@ class Game:
         return replace(self, states=states)
 
     def thinned(self, background: int, centres: int) -> Game:
-        """The game of at most so many background states and centres, evenly spread."""
+        """The game with at most this many background states and centres, evenly spread."""
         b, c = spread(len(self.background), background), spread(len(self.centres), centres)
         return replace(
             self, background=self.background[b], centres=self.centres[c], coefficients=self.coefficients[c]

@@ -50,7 +50,7 @@ def named_features(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
 def named_players(
     groups: Groups | None, names: tuple[str, ...]
 ) -> tuple[list[NDArray[np.intp]] | None, tuple[str, ...]]:
-    """Feature numbers of every player and the players' names; None when every feature plays for itself."""
+    """Feature numbers of every player and the players' names; None if every feature is a player."""
     if not groups:
         return None, names
     players: dict[str, NDArray[np.intp]] = {}
@@ -61,7 +61,7 @@ def named_players(
             raise DataError(f"group {group!r} must hold at least one feature, got none.")
         for i in numbers:
             if i in taken:
-                raise DataError(f"feature {names[i]!r} may be in one group once, got it in {taken[i]!r} and {group!r}.")
+                raise DataError(f"feature {names[i]!r} may be in one group, once; got {taken[i]!r} and {group!r}.")
             taken[i] = group
         players[group] = np.array(numbers)
     for i, name in enumerate(names):
@@ -97,6 +97,6 @@ def one_of(what: str, value: Any, known: Sequence[str]) -> None:
 
 
 def positive(what: str, value: float) -> None:
-    """Refuse what is not a positive number."""
+    """Refuse anything but a positive number."""
     if not (np.isfinite(value) and value > 0):
         raise ConfigError(f"{what} must be a positive number, got {value!r}.")

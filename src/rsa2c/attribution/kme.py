@@ -30,11 +30,11 @@ SCREENED_STATES, CONFIRMED_STATES = 32, 3
 """States at which `choose_nodes` tries a thinned game, and those of them at which it tries the whole one."""
 CHOICE_CENTRES, CHOICE_BACKGROUND = 64, 32
 MARGIN = 10.0
-"""By which `choose_nodes` wants differences below the tolerance, since it does not see every state."""
+"""Factor by which `choose_nodes` keeps differences below the tolerance, since it does not see every state."""
 
 
 def shapley_product(game: Game, nodes: int, progress: Progress = silent) -> Array:
-    """Shapley values (T, players, m) by quadrature with so many nodes; `exact_nodes` of them are exact.
+    """Shapley values (T, players, m) by quadrature with this many nodes; with `exact_nodes` they are exact.
 
     States go through in blocks of bounded memory and sums have a fixed order: equal inputs give equal bytes on any
     number of threads.
@@ -113,7 +113,7 @@ def _change(game: Game, nodes: int) -> Array:
 
 
 def _suspects(game: Game) -> NDArray[np.intp]:
-    """Positions of states with large errors in prospect: first the one where f is farthest from its mean and the one
+    """Positions of states where large errors are likely: first the one where f is farthest from its mean and the one
     farthest from the background, then others evenly spread."""
     x, b = game.states, game.background
     distance = np.square((x - b.mean(axis=0)) * game.kernel.scales).sum(axis=1)
@@ -135,7 +135,7 @@ def _scaled(game: Game) -> tuple[Array, Array, Array]:
 
 
 def _packed(game: Game) -> Packed:
-    """The background in lanes, with weights that are zero in lanes that only fill up."""
+    """The background in lanes, with weights that are zero in lanes that are padding."""
     n, d = game.background.shape
     blocks = -(-n // LANES)
     padded = np.zeros((blocks * LANES, d))

@@ -2,7 +2,7 @@
 
 scikit-learn's SVR, SVC, KernelRidge and Gaussian processes, alone or at the end of a Pipeline of scalers, and
 GPyTorch's exact GPs. Models are recognised by the names of their classes: none of those libraries is imported. What
-has no product kernel is refused, for its Shapley values are not exact in reasonable time.
+has no product kernel is refused: its exact Shapley values would take too long.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _raw(parts: tuple[Any, ...], kernel: str) -> Expansion:
 
 
 def _pipeline(model: Any) -> list[Expansion]:
-    """Scalers that act feature by feature leave the game as it is: they become the normaliser."""
+    """Scalers that act feature by feature do not change the game: they become the normaliser."""
     *steps, (_, last) = model.steps
     transforms = []
     for name, step in steps:
@@ -103,7 +103,7 @@ def _pipeline(model: Any) -> list[Expansion]:
 
     def normaliser(x: Array) -> Array:
         with warnings.catch_warnings():
-            # one fitted to a data frame misses the names of its columns
+            # A scaler that was fitted to a data frame warns that our arrays have no column names
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
             for transform in transforms:
                 x = transform(x)

@@ -34,7 +34,7 @@ class ProgressLine:
 
 
 def reporter(show: bool | None, what: str, estimated_s: float) -> Progress:
-    """A progress line when asked for, or, with None, when the job is long and somebody sits at the terminal."""
+    """A progress line if asked for; with None, if the job is long and standard error is a terminal."""
     if show is None:
         show = estimated_s > LONG_JOB_S and sys.stderr.isatty()
     return ProgressLine(what, estimated_s) if show else silent

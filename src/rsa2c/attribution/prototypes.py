@@ -17,11 +17,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Prototypes:
-    """The k remembered states with the largest shares of f(s), largest first, and what is left to the others.
+    """The k remembered states with the largest shares of f(s), largest first, and what the others add.
 
     shares (k, m) are signed and in the units of f; shares, `others` (m,) and `offset` (m,) add up to `value` (m,).
     states (k, d) are raw observations, similarity (k,) is the kernel between state and prototype, numbers (k,) are
-    their places in the dictionary.
+    their positions in the dictionary.
     """
 
     numbers: NDArray[np.intp]

@@ -6,7 +6,7 @@ A game v(C) = prod_{i in C} a_i prod_{i not in C} b_i has the Shapley values of 
 
 whose integrand is a polynomial of degree d - 1: Gauss-Legendre with ceil(d/2) nodes is exact, and far fewer reach
 rounding when the factors are smooth. Products of all but one come from prefix and suffix products, so nothing is
-divided and factors that underflow are harmless. Background states lie in vectors of `LANES` (`simd.py`), the
+divided and factors that underflow are harmless. Background states are stored in vectors of `LANES` (`simd.py`), the
 innermost axis of their factors, which are computed centre by centre (`factors.py`) and never leave the cache.
 """
 
@@ -36,7 +36,7 @@ RANGE = 200.0
 
 @lru_cache(maxsize=64)
 def quadrature(nodes: int) -> tuple[Array, Array]:
-    """Nodes and weights of Gauss-Legendre on [0, 1], kept: small games are as quick as finding them."""
+    """Nodes and weights of Gauss-Legendre on [0, 1], cached: computing them takes as long as a small game."""
     x, w = np.polynomial.legendre.leggauss(nodes)
     rule = x / 2 + 0.5, w / 2
     for array in rule:
@@ -48,8 +48,8 @@ def scaled_quadrature(nodes: int, d: int) -> Iterator[tuple[float, Array, Array]
     """The rule for products without one factor, in a form that costs one addition per factor, not two products.
 
     With rho = (1 - t) / c the factor is z = rho (c b + r a), r = t / rho, and rho^(d-1) goes into the weight. Yields
-    c, r and the weights, in pieces within which rho^d stays far from the ends of float64: one piece but for large d.
-    Nodes go in fours and twos, so a piece of an odd number gets one more of weight zero.
+    c, r and the weights, in pieces within which rho^d stays far from the ends of float64: one piece unless d is large.
+    Nodes are processed in fours and twos, so a piece with an odd number gets one more, of weight zero.
     """
     x, w = quadrature(nodes)
     while len(x):
@@ -124,7 +124,7 @@ def _values(b: Any, a: Any, share: Any, c: float, r: Any, w: Any, work: Any, g: 
     """Add to g_i the sum over the background of share * phi_i, for one centre and one state.
 
     b is flat (blocks, d, LANES) and holds c times the factors, a (d,), share flat (blocks, LANES). Four nodes, and two
-    for the rest, go through together: they share the loads of b and hide each other's latency.
+    for the rest, are processed together: they share the loads of b and hide each other's latency.
     """
     d, size, fours = a.size, a.size * LANES, r.size // 4 * 4
     prefix, sums = work[: 4 * size], work[4 * size : 5 * size]

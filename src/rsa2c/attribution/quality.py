@@ -26,7 +26,7 @@ class Curves:
     """Mean over states of |v(C) - f(s)| in units of its value for C empty, against the number of features changed.
 
     deletion[name] (steps + 1,) removes features, most important first: it should rise fast. insertion[name]
-    adds them to nothing: it should fall fast. Names are "shapley", "gradient" and "random".
+    adds them to the empty set: it should fall fast. Names are "shapley", "gradient" and "random".
     """
 
     features: NDArray[np.intp]
@@ -52,7 +52,7 @@ def deletion_insertion(
     output: int = 0,
     steps: int = 20,
 ) -> Curves:
-    """Deletion and insertion curves of an explanation's ranking beside a gradient's and a random one.
+    """Deletion and insertion curves of an explanation's ranking, of a gradient's and of a random one.
 
     Features are ranked for each state by |phi_i|, and by |df/ds_i| times the background's standard deviation.
     """

@@ -16,12 +16,12 @@ DEFAULT_TOLERANCE, DEFAULT_RIDGE, DEFAULT_RANK = 1e-9, 1e-3, 64
 
 @dataclass(frozen=True, kw_only=True)
 class InterventionalSettings:
-    """Of the game `kme`: how many quadrature nodes."""
+    """Settings of the game `kme`: the number of quadrature nodes."""
 
     tolerance: float | None = None
-    """Estimated error, relative to each output's largest value, that the number of nodes aims at; 1e-9 unless given."""
+    """Estimated error to stay below, relative to each output's largest value; 1e-9 unless given."""
     nodes: int | str | None = None
-    """The number itself, or "exact" for ceil(d/2)."""
+    """The number of nodes, or "exact" for ceil(d/2); None chooses it by `tolerance`."""
 
     def __post_init__(self) -> None:
         if self.tolerance is not None:
@@ -32,13 +32,13 @@ class InterventionalSettings:
             raise ConfigError(f"nodes must be a positive number, 'exact' or None, got {self.nodes!r}.")
         if self.nodes is not None and self.tolerance is not None:
             raise ConfigError(
-                f"tolerance chooses the number of nodes, which nodes={self.nodes!r} has set: pass one of the two."
+                f"tolerance chooses the number of nodes, but nodes={self.nodes!r} already sets it: pass one of the two."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationalSettings:
-    """Of the game `cme`: the regression on observed features, and the coalitions taken."""
+    """Settings of the game `cme`: the regression on observed features, and which coalitions are valued."""
 
     tolerance: float | None = None
     """Standard error, relative to each output's largest value, at which sampling stops."""
@@ -78,7 +78,7 @@ SETTINGS: dict[str, type[Settings]] = {"kme": InterventionalSettings, "cme": Obs
 
 
 def settings_of(method: str, options: dict[str, Any]) -> Settings:
-    """The settings of a game; options that the other game has, or none, are refused."""
+    """The settings of a game; options of the other game, and unknown ones, are refused."""
     one_of("method", method, tuple(SETTINGS))
     known = {name: {field.name for field in fields(settings)} for name, settings in SETTINGS.items()}
     for option in options:

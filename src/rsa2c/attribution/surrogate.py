@@ -27,7 +27,7 @@ ADMISSION = 1e-5
 JITTER = 1e-6
 """Added to K_DD's diagonal inside the ridge: states are admitted down to residuals near its rounding."""
 SEGMENTS = 50
-"""Pieces of time that are whole in one part, so that neighbours in time are not split between fit and check."""
+"""Pieces of time, each kept whole in one part, so that neighbours in time are not split between fit and check."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _regressed(
 
 
 def r_squared(predicted: Array, actual: Array) -> Array:
-    """(m,): 1 - sum (u - h)^2 / sum (u - mean u)^2; of a constant u, 1 where it is met and 0 where it is not."""
+    """(m,): 1 - sum (u - h)^2 / sum (u - mean u)^2; for a constant u, 1 if h equals it and 0 if not."""
     missed = np.square(predicted - actual).sum(axis=0)
     varied = np.square(actual - actual.mean(axis=0)).sum(axis=0)
     constant = varied <= 1e-20 * len(actual)

@@ -92,7 +92,7 @@ def _check_environment(name: str, env_id: str) -> None:
         space: Any = single.action_space
         if episode_limit(single) is None:
             raise EnvError(
-                f"{env_id} has no episode limit, so that {name} might never start a new episode. Register it with "
+                f"{env_id} has no episode limit, so {name} might never start a new episode. Register it with "
                 "max_episode_steps."
             )
         if not space.is_bounded():

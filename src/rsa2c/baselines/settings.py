@@ -1,4 +1,4 @@
-"""Settings of the baselines SAC and PPO: RL-Zoo's hyper-parameters, and the few things a user can set beside them.
+"""Settings of the baselines SAC and PPO: RL-Zoo's hyper-parameters, and the few things a user can set besides.
 
 An environment's entry in RL-Zoo is one of its facts (`rsa2c.envs.known`); any other environment takes the entry below.
 """
@@ -30,7 +30,7 @@ BASELINES = tuple(MUJOCO.settings)
 
 @dataclass(frozen=True)
 class BaselineFields:
-    """What a user can set for a baseline; everything else is as RL-Zoo has it."""
+    """What a user can set for a baseline; everything else is RL-Zoo's."""
 
     seed: int = 0
     """Seed of every generator of the run, SB3's global ones too."""
@@ -46,7 +46,7 @@ class BaselineFields:
     """Threads of torch; equal threads and seed give equal bytes."""
 
     def __post_init__(self) -> None:
-        Config(**{name: getattr(self, name) for name in SETTABLE})  # which has the rules for these names
+        Config(**{name: getattr(self, name) for name in SETTABLE})  # Config checks these names
         if self.seed >= 2**31:
             raise ConfigError(f"seed must be below 2**31 for a baseline (SB3's generators), got {self.seed}.")
 
@@ -105,10 +105,10 @@ def settings(name: str, env_id: str) -> Settings:
     return rl_zoo_entry(env_id).settings[name]
 
 
-def baseline_config(name: str, env_id: str, **told: Any) -> BaselineConfig:
+def baseline_config(name: str, env_id: str, **asked: Any) -> BaselineConfig:
     """RL-Zoo's settings for this environment, then the caller's; names that a baseline does not have are refused."""
     chosen = settings(name, env_id)
-    for unknown in told:
+    for unknown in asked:
         if unknown not in SETTABLE:
             raise ConfigError(
                 f"{name} has no setting {unknown!r}: it trains with RL-Zoo's hyper-parameters. You can set "
@@ -116,7 +116,7 @@ def baseline_config(name: str, env_id: str, **told: Any) -> BaselineConfig:
             )
     entry = rl_zoo_entry(env_id)
     return BaselineConfig(
-        **told,
+        **asked,
         steps_between_evaluations=entry.evaluation_steps,
         entry=entry.entry,
         n_envs=chosen.n_envs,

@@ -1,7 +1,7 @@
-"""The command line: a file for each group of subcommands, one function a subcommand, its docstring the help.
+"""The command line: a file for each group of subcommands, one function per subcommand, whose docstring is its help.
 
-Heavy modules are imported by the command that needs them. A mistake of the user's is one message on stderr
-and exit code 2; an interruption is exit code 130.
+Heavy modules are imported by the command that needs them. A mistake in the input gives one message on stderr
+and exit code 2; an interruption gives exit code 130.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rsa2c.cli import overview  # noqa: F401
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+    """Run the command line and return the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage(), file=sys.stdout if arguments else sys.stderr)
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         print("\n".join([f"rsa2c: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone; Python must not complain of it again at exit.
+        # The reader of our output (head, less) is gone; Python must not complain about it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt as interruption:
         print(f"rsa2c: {str(interruption) or 'Interrupted.'}", file=sys.stderr)
@@ -60,13 +60,13 @@ def _usage() -> str:
         [
             "rsa2c: continuous-control agents that explain themselves",
             "",
-            "usage: rsa2c COMMAND ...        (rsa2c COMMAND --help tells more)",
+            "usage: rsa2c COMMAND ...        (rsa2c COMMAND --help shows its options)",
             "",
             *(f"  {name:<10} {summary}" for name, summary in summaries.items()),
             "",
             "examples:",
             "  rsa2c train Pendulum-v1                train, and print where the files are",
             "  rsa2c train Pendulum-v1 --kl 0.02      every setting is a flag",
-            "  rsa2c train Ant-v5 --help              all settings, with the preset's values",
+            "  rsa2c train Ant-v5 --help              the main settings, with the preset's values (--help-all: all)",
         ]
     )

@@ -19,7 +19,7 @@ SHOWN_ACTIONS = 8
 
 @dataclass
 class CertifyOptions:
-    """Which run, and against which errors of observation."""
+    """Which run, and against which observation errors."""
 
     run: tyro.conf.Positional[str]
     """Run folder, or its name under ./runs."""
@@ -32,7 +32,7 @@ class CertifyOptions:
     states: int = 64
     """States certified, of those the agent visited last."""
     amount: float | None = None
-    """Change of an action for which the certified radius is given; unset takes a tenth of each action's range."""
+    """Change of an action for which the certified radius is given; unset: a tenth of each action's range."""
     seed: int = 0
     """Seed of the random perturbations that the paper's quantities are measured against."""
 
@@ -60,7 +60,7 @@ def certify(arguments: list[str]) -> None:
     _print_actions(certificate)
     _print_rest(agent, certificate, options)
     region = Region(options.epsilon, options.norm, unit_scale(agent, options.units))
-    print("\nthe paper's quantities, and what perturbations did at most (attacks and random ones)")
+    print("\nthe paper's quantities, and the largest effect that was measured (attacks and random perturbations)")
     rng = np.random.default_rng(options.seed)
     with limited_threads(agent.config.threads):
         for quantity in paper_quantities(

@@ -1,4 +1,4 @@
-"""What every subcommand is made with: the registry, and options read from a dataclass by tyro."""
+"""What all subcommands share: the registry, and options read from a dataclass by tyro."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parse(options: type[Options], arguments: list[str], function: Command, defau
 
 
 def program() -> str:
-    """How to call this program again: by its name where the shell finds it, else as it was called."""
+    """How to call this program again: by its name if the shell finds it, else as it was called."""
     called = sys.argv[0]
     return called if os.path.basename(called) == "rsa2c" and shutil.which("rsa2c") is None else "rsa2c"
 
@@ -54,10 +54,10 @@ def choice(*names: str) -> Any:
 
 
 def visited(agent: RSA2C, count: int, method: str) -> NDArray[np.float64]:
-    """As many of the states the agent visited last as --states asks for; its `method` takes any others in Python."""
+    """The first `count` of the visited states that a model keeps; `method`, in Python, takes any states."""
     if not 1 <= count <= len(agent.background):
         raise ConfigError(
-            f"--states must lie between 1 and {len(agent.background)}, the visited states a model keeps, "
+            f"--states must be between 1 and {len(agent.background)}, the visited states a model keeps, "
             f"got {count}. agent.{method} in Python takes any states."
         )
     return agent.background[:count]

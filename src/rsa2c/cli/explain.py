@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ExplainOptions:
-    """Which run, what of it, and how."""
+    """Which run, which of its functions, and how."""
 
     run: tyro.conf.Positional[str]
     """Run folder, or its name under ./runs."""
@@ -80,7 +80,7 @@ def _draw_training(data: RunData, stem: Path) -> list[Path]:
     from rsa2c import plots
 
     log = data.attributions
-    if log is None:
+    if log is None or not len(log["epoch"]):
         return []
     epochs, names = log["epoch"], [str(name) for name in log["feature_names"]]
     written = plots.save(plots.heatmap(epochs, log["phi"], names), f"{stem}_training")

@@ -60,10 +60,9 @@ def _status(run: Run) -> str:
 
     try:
         data = RunData.of(run)
-        if data.is_baseline:
-            steps = int(float(data.metrics[-1]["timesteps"])) if data.metrics else 0
-        else:
-            steps = len(data.metrics) * data.epoch_steps
+        steps = data.steps
+        if data.is_baseline and data.metrics:  # it has no checkpoint before its end
+            steps = int(float(data.metrics[-1]["timesteps"]))
         total = data.total_timesteps
         words = f"{steps:,} steps" if steps >= total else f"{steps:,} of {total:,} steps"
         if data.evaluations is not None:

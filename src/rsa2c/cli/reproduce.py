@@ -46,7 +46,7 @@ class ReproduceOptions:
     workers: int | None = None
     """Runs side by side; unset: one for each core."""
     address: str | None = None
-    """Ray cluster; unset starts one on this machine."""
+    """Ray cluster; unset: one is started on this machine."""
     only_tables: Flag = False
     """Run nothing; make tables and figures from the runs in --runs and the records kept in --out."""
     dry_run: Flag = False
@@ -55,9 +55,9 @@ class ReproduceOptions:
 
 @command
 def reproduce(arguments: list[str]) -> None:
-    """The paper's tables and figures beside ours: runs what is missing, writes everything.
+    """The paper's tables and figures next to ours: runs what is missing, writes everything.
 
-    Started again, it continues and reuses finished runs.
+    If started again, it continues and reuses finished runs.
     """
     options = parse(ReproduceOptions, arguments, reproduce)
     from rsa2c import reproduce as study
@@ -77,7 +77,7 @@ def reproduce(arguments: list[str]) -> None:
         print(f"left out: {run_id}: {problem}", file=sys.stderr)
     new = {item.run for item in records}
     if old := [item for item in study.known(out) if item.run not in new]:
-        note = f"with {len(old)} records of earlier runs, which {out} keeps; use another --out for yours alone"
+        note = f"including {len(old)} records of earlier runs kept in {out}; use another --out for your runs alone"
         print(note, file=sys.stderr)
     if not (options.only_tables or options.quick or options.grids):
         study.keep(options.target, records, out)

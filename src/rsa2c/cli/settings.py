@@ -1,4 +1,4 @@
-"""Settings as flags: the twenty people change, in groups, and behind `--help-all` the rest."""
+"""Settings as flags: the twenty that people change, in groups, and the rest behind `--help-all`."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def _type_of(setting: Setting) -> Any:
 
 def given(options: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """The flags of these groups that differ from their defaults."""
-    told: dict[str, Any] = {}
+    asked: dict[str, Any] = {}
     for name in names:
         for each in fields(getattr(options, name)):
             value = getattr(getattr(options, name), each.name)
             if value != each.default:
-                told[each.name] = value
-    return told
+                asked[each.name] = value
+    return asked

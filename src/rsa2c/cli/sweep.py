@@ -34,14 +34,14 @@ class SweepOptions:
     workers: int | None = None
     """Runs side by side; unset: one for each core."""
     address: str | None = None
-    """Ray cluster, HOST:PORT or ray://HOST:PORT; unset starts one on this machine."""
+    """Ray cluster, HOST:PORT or ray://HOST:PORT; unset: one is started on this machine."""
     dry_run: Flag = False
     """List the runs and compute nothing."""
 
 
 @command
 def sweep(arguments: list[str]) -> None:
-    """Train and evaluate a grid of runs; started again, it continues.
+    """Train and evaluate a grid of runs; if started again, it continues.
 
     A finished run is never repeated and a stopped one continues from its checkpoint. A run that fails is listed at the
     end and does not stop the others.
@@ -69,7 +69,7 @@ def sweep(arguments: list[str]) -> None:
 
 
 def finish(progress: Progress) -> None:
-    """Print the results of a sweep; runs that failed are an error that lists them."""
+    """Print the results of a sweep; if runs failed, raise an error that lists them."""
     from rsa2c.runs.sweep import REMARK
 
     if progress.rows:
@@ -81,7 +81,7 @@ def finish(progress: Progress) -> None:
 
 
 def failures(progress: Progress) -> None:
-    """An error that lists the runs that failed, if any did."""
+    """Raise an error that lists the runs that failed, if any did."""
     from rsa2c.runs.sweep import SweepError
 
     if progress.errors:
@@ -115,7 +115,7 @@ def table(progress: Progress) -> str:
 
 @contextmanager
 def display() -> Iterator[Callable[[Progress, int | None], None]]:
-    """Show a sweep as it runs: a table redrawn in place on a terminal, elsewhere a line for each run that ended."""
+    """Show a sweep as it runs: a table redrawn in place on a terminal, elsewhere a line for each run that ends."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -33,7 +33,7 @@ class RunOptions:
     preset: str = "default"
     """Named settings of the environment (sac and ppo have rl-zoo only); the flags below override single ones."""
     total_timesteps: int | None = None
-    """Training steps, rounded up to whole epochs (PPO: rollouts); unset takes a number fit for the environment."""
+    """Training steps, rounded up to whole epochs (PPO: rollouts); unset: a number that suits the environment."""
     out: str = "runs"
     """Folder in which the run's own folder is made."""
     no_track: Flag = False
@@ -63,7 +63,7 @@ def train(arguments: list[str]) -> None:
     help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
     choices = [argument for argument in arguments if argument not in help_flags]
     # The first reading finds out which preset the flags override, the second overrides it (or shows it).
-    first, told = _read(choices or help_flags, {}, everything or bool(choices))
+    first, asked = _read(choices or help_flags, {}, everything or bool(choices))
     check_algorithm(first.algorithm)
     if first.algorithm in BASELINES:
         if help_flags:
@@ -71,9 +71,9 @@ def train(arguments: list[str]) -> None:
     else:
         preset = make_config(first.env, first.preset, first.algorithm).settings()
         shown = {"env": first.env, "algorithm": first.algorithm, "preset": first.preset}
-        first, told = _read(help_flags or choices, preset, everything or not help_flags, shown)
+        first, asked = _read(help_flags or choices, preset, everything or not help_flags, shown)
         _announce(first.quiet)
-    _train(first, told)
+    _train(first, asked)
 
 
 def _read(
@@ -88,7 +88,7 @@ def _read(
     return read, given(read, tuple(classes))
 
 
-def _train(options: RunOptions, told: dict[str, Any]) -> None:
+def _train(options: RunOptions, asked: dict[str, Any]) -> None:
     from rsa2c.runs.training import train_run
 
     run = train_run(
@@ -99,7 +99,7 @@ def _train(options: RunOptions, told: dict[str, Any]) -> None:
         options.out,
         display=not options.quiet,
         track=not options.no_track,
-        **told,
+        **asked,
     )
     _finish(run, options)
 
@@ -111,7 +111,7 @@ class ResumeOptions:
     run: tyro.conf.Positional[str]
     """Run folder, or its name under ./runs."""
     total_timesteps: int | None = None
-    """Training steps in all, those already done included; unset takes what the run was first told."""
+    """Training steps in all, including those already done; unset: the number the run was created with."""
     no_track: Flag = False
     """Write no TensorBoard events; otherwise they are written if tensorboard is installed."""
     no_report: Flag = False
@@ -124,7 +124,7 @@ class ResumeOptions:
 def resume(arguments: list[str]) -> None:
     """Continue a run that was stopped, or train a finished one further.
 
-    A run of sac or ppo that was stopped starts over, and a finished one stays as it is.
+    A run of sac or ppo that was stopped starts over; a finished one cannot be trained further.
     """
     options = parse(ResumeOptions, arguments, resume)
     _announce(options.quiet)
@@ -142,7 +142,7 @@ def resume(arguments: list[str]) -> None:
 
 def _announce(quiet: bool) -> None:
     if not quiet:
-        print("preparing (compiles for some seconds in the first run after an installation)", file=sys.stderr)
+        print("preparing (the first run after an installation compiles for some seconds)", file=sys.stderr)
 
 
 def _finish(run: Run, options: RunOptions | ResumeOptions) -> None:

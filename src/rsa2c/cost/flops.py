@@ -1,7 +1,7 @@
 """What an epoch costs: floating-point operations phase by phase, and memory, from sizes and settings alone.
 
 An addition, a multiplication, a division, a square root and an elementary function are one operation each;
-comparisons, copies and conversions none, and neither is what the environment computes. Phi^T Phi counts half, because
+comparisons, copies, conversions and the environment's own work count as none. Phi^T Phi counts half, because
 BLAS computes one triangle. The terms follow the code of `epoch.py` in its order, small ones left out where they do
 not grow with the dictionary; the tests count the operations of real epochs and hold these formulas to them.
 """
@@ -116,8 +116,8 @@ def shapley_flops(
 ) -> float:
     """Exact values of the product game (`attribution/quadrature.py`), without padding and without skipped products.
 
-    A node costs two operations a factor each way and two to add up, a group of four or two nodes two more. One takes
-    `factor` operations, and the background's are scaled.
+    A node costs two operations per factor in each direction and two to add up, and a group of four or two nodes two
+    more. A factor takes `factor` operations to compute, and one more to scale if it is the background's.
     """
     nodes += nodes % 2
     groups = nodes // 4 + (nodes % 4) // 2
@@ -127,7 +127,7 @@ def shapley_flops(
 
 
 def _cme(game: CME, states: int, n: int, explained: Attribution) -> float:
-    """The observational game: a regression for each coalition that is new."""
+    """The observational game: one regression for each new coalition."""
     k, w, o = explained.centres, explained.features, explained.outputs
     pairs = (CME_PERMUTATIONS + 1) // 2
     tables = n * n + n * states + states * k + n * k

@@ -10,7 +10,7 @@ from rsa2c.config import LSTD, Config, ReleasedGuidance
 def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     """Largest memory of arrays in each phase: the batch, the dictionaries' matrices, and what the phase needs.
 
-    An epoch keeps the dictionaries it began with until it is whole, beside those it makes.
+    Until it is complete, an epoch keeps the dictionaries it began with as well as those it makes.
     """
     single = 4 if config.precision == "float32" else 8
     n, points, d, m = epoch.transitions, epoch.points, epoch.features, epoch.outputs
@@ -19,7 +19,7 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     grams = 8 * (q * q + v * v)
     screened, changed = bool(epoch.growths), any(growth.admitted for growth in epoch.growths)
     held = batch + grams * (1 + screened + changed)
-    # Traces, differences and features with a constant beside the features themselves; sweeps need the features alone.
+    # Traces, differences and features with a constant, in addition to the features; sweeps need the features alone.
     copies = 4 if isinstance(config.value, LSTD) else 1
     admit = max((g.candidates * (3 * g.basis.states + limit_of(config)) for g in epoch.growths), default=0)
     attribute, critic = _attribution(config, epoch, single)

@@ -1,7 +1,7 @@
 """What an iteration of Stable-Baselines3's SAC and PPO costs, in operations of its matrix products.
 
-A layer of a inputs and b outputs costs 2 a b a sample forward, as much again for the gradient of its weights, and as
-much for that of its inputs, which the first layer needs only where something before it learns. Activations, losses and
+A layer of a inputs and b outputs costs 2 a b per sample forward, as much again for the gradient of its weights, and as
+much for that of its inputs, which the first layer needs only if something before it learns. Activations, losses and
 the optimiser are left out, as torch's own counter leaves them out.
 """
 
@@ -30,7 +30,7 @@ class Iteration:
 
 
 def iteration(name: str, env_id: str, features: int, outputs: int) -> Iteration:
-    """One iteration of a baseline with its settings for an environment of so many features and action dimensions."""
+    """One iteration of a baseline with its settings for an environment of this many features and action dimensions."""
     count = {"ppo": ppo_iteration, "sac": sac_iteration}
     chosen = settings(name, env_id)
     return count[name](features, outputs, chosen)
@@ -69,7 +69,7 @@ def _hidden(arguments: dict[str, Any], default: list[int]) -> list[int]:
 
 
 def _forward(sizes: Sequence[int]) -> int:
-    """A sample through layers of these sizes."""
+    """Operations of one sample through layers of these sizes."""
     return sum(2 * a * b for a, b in pairwise(sizes))
 
 

@@ -21,7 +21,7 @@ def triangular_inverse(n: int) -> float:
 
 
 def lu(n: int, right: int) -> float:
-    """Factorisation of an n x n matrix and solution for so many right sides."""
+    """Factorisation of an n x n matrix and solution for this many right-hand sides."""
     return 2 * n**3 / 3 - n**2 / 2 - n / 6 + right * (2 * n**2 - n)
 
 
@@ -36,7 +36,7 @@ def ridge_solve(config: Config, q: int, right: int, d: int, gram: bool) -> float
 
 
 def factor(config: Config, basis: Basis, d: int) -> float:
-    """Gram matrix, jitter and factor of a dictionary, as far as they are missing."""
+    """Gram matrix, jitter and factor of a dictionary, as far as they are not cached yet."""
     if basis.factor or not basis.states:
         return 0.0
     q = basis.states

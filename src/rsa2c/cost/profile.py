@@ -1,4 +1,4 @@
-"""Where an epoch's time goes: real epochs of an agent in memory, beside the operations and bytes that formulas give."""
+"""Where an epoch's time goes: real epochs of an agent in memory, and the operations and bytes that formulas give."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PhaseProfile:
     share: float
     gflop: float
     gflops: float
-    """GFLOP a second; zero where nothing was computed."""
+    """GFLOP per second; zero if nothing was computed."""
     peak_mb: float
     """Largest memory of arrays while the phase ran."""
     estimated_mb: float
@@ -53,7 +53,7 @@ class Profile:
 
 
 def profile(agent: RSA2C, epochs: int = 10) -> Profile:
-    """Train `agent` on for `epochs` epochs, and two before them: one that warms up, one that measures memory."""
+    """Train `agent` for `epochs` more epochs, after two others: one that warms up, one that measures memory."""
     if epochs < 1:
         raise ConfigError(f"epochs must be positive, got {epochs}.")
     with limited_threads(agent.config.threads):
@@ -61,7 +61,7 @@ def profile(agent: RSA2C, epochs: int = 10) -> Profile:
         memory, first = _memory_of_an_epoch(agent)
         estimated = peak_bytes(agent.config, first)
         seconds, counts = dict.fromkeys(PHASES, 0.0), dict.fromkeys(PHASES, 0.0)
-        attributions = 0
+        attributions, steps = 0, agent.num_timesteps
         began = time.perf_counter()
         for _ in range(epochs):
             record = agent.run_epoch()
@@ -85,8 +85,8 @@ def profile(agent: RSA2C, epochs: int = 10) -> Profile:
     sizes = agent.dictionary_sizes
     total = sum(counts.values()) / 1e9
     return Profile(
-        epochs, agent.sizes.epoch_steps, sizes["actor"], sizes.get("value", 0), attributions, 1e3 * elapsed, total,
-        process_peak() / MEGABYTE, rows,
+        epochs, (agent.num_timesteps - steps) // epochs, sizes["actor"], sizes.get("value", 0), attributions,
+        1e3 * elapsed, total, process_peak() / MEGABYTE, rows,
     )  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def process_peak() -> int:
 def _memory_of_an_epoch(agent: RSA2C) -> tuple[dict[str, int], Work]:
     """Largest memory of the epoch's arrays in each phase, with the dictionaries' matrices before it, and its sizes.
 
-    Those stay until the epoch is whole, and an agent that was just loaded or warmed up has made them untraced.
+    Those stay until the epoch is complete, and an agent that was just loaded or warmed up made them untraced.
     """
     peaks: dict[str, int] = {}
     functions = [agent.policy_mean] + ([] if agent.state.value is None else [agent.state.value])

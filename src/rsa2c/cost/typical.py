@@ -53,7 +53,7 @@ def held_out(config: Config, transitions: int) -> int:
 
 
 def mean_flops(config: Config, features: int, outputs: int, states: int) -> dict[str, float]:
-    """Operations of each phase an epoch, on average: of `typical_epoch`, each thing as often as it is due."""
+    """Average operations of each phase per epoch: those of `typical_epoch`, weighted by how often each is due."""
     counts = flops(config, typical_epoch(config, features, outputs, states))
     full = states >= Sizes.of(config).capacity
     if full and not isinstance(config.replacement, NoReplacement):

@@ -86,7 +86,7 @@ def policy_cost(
 ) -> NDArray[np.float64]:
     """Discounted cost (N,) of deterministic rollouts without clipping.
 
-    It is infinite where the state diverges, and everywhere as soon as the mean exceeds `most`, since it only grows.
+    It is infinite if the state diverges, and for all starts as soon as the mean exceeds `most`, since it only grows.
     """
     states = np.array(starts, dtype=np.float64)
     total = np.zeros(len(states))

@@ -32,7 +32,7 @@ def make_env(
 ) -> VectorEnv[Any, Any, Any]:
     """A vector environment of `n_envs` copies of `env` (1 by default).
 
-    `env` is a Gymnasium id, a factory that returns a `gymnasium.Env`, or a `VectorEnv`, which is used as it is.
+    `env` is a Gymnasium id, a factory that returns a `gymnasium.Env`, or a `VectorEnv`, which is used unchanged.
     `backend="auto"` takes the fastest available: our own arrays for Pendulum-v1 and rsa2c/LQR-v0, EnvPool (with
     `threads` threads) if it is installed and has the id, and otherwise Gymnasium's own environments.
 

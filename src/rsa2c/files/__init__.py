@@ -1,8 +1,8 @@
 """Files that are whole or absent, and readers that trust nothing: atomic writes, locks, safetensors, NPZ, YAML.
 
 Nothing is pickled. Whatever is wrong with a file becomes an error that names the file and the remedy, and no array
-is allocated before its size has been checked against the file's. Files carry a format version; `versions` brings
-older ones to ours as they are read.
+is allocated before its size has been checked against the file's. Files carry a format version; older ones are
+upgraded as they are read (`versions`).
 """
 
 from rsa2c.files.disk import (

@@ -47,9 +47,9 @@ def write_atomically(path: PathLike, content: bytes) -> None:
 
 
 def append_lines(path: PathLike, text: str) -> None:
-    """Append whole lines to a file that the caller holds, and bring them to the disk.
+    """Append whole lines to a file whose folder the caller has locked, and flush them to the disk.
 
-    A last line without its end was torn off by a crash and is dropped first (`whole_lines` does not read it either).
+    A last line without a line end was torn off by a crash and is dropped first (`whole_lines` does not read it either).
     """
     try:
         with open(path, "ab+") as file:
@@ -72,8 +72,8 @@ def whole_lines(content: bytes) -> bytes:
 
 @contextlib.contextmanager
 def holding(folder: Path, what: str, wait: bool = False) -> Iterator[None]:
-    """Hold a folder's lock: a second process is refused, or waits. The lock ends with its process, however that
-    ends."""
+    """Hold a folder's lock: a second process is refused, or waits. The lock is released when its process ends, however
+    it ends."""
     import fcntl
 
     try:
@@ -114,7 +114,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_bytes(path: PathLike) -> bytes:
-    """The file's content; a missing file's error names the nearest names beside it."""
+    """The file's content; if it is missing, the error suggests files of the same folder with similar names."""
     path = Path(path)
     try:
         return path.read_bytes()
@@ -127,7 +127,7 @@ def read_bytes(path: PathLike) -> bytes:
 
 
 def near(path: Path) -> str:
-    """" Did you mean ...?" from the names beside `path`, or the empty string when none is near."""
+    """" Did you mean ...?" from the names in the folder of `path`, or the empty string if none is similar."""
     try:
         names = sorted({entry.name for entry in path.parent.iterdir()} - {path.name})
     except OSError:

@@ -31,7 +31,7 @@ def read_npz(
     path: PathLike, shapes: Mapping[str, str], optional: Mapping[str, str] | None = None, text: str | None = None
 ) -> dict[str, np.ndarray]:
     """The arrays of an NPZ file that `write_npz` wrote, named and shaped as `shapes` says (see `check_shapes`), and
-    the optional ones that are there. All are numbers but the one called `text`, which has strings."""
+    the optional ones that exist. All hold numbers, except that the one called `text` holds strings."""
     content = read_bytes(path)
     arrays: dict[str, np.ndarray] = {}
     try:
@@ -55,7 +55,7 @@ def _array(content: bytes) -> np.ndarray:
     """An array in NPY format 1.0, exactly as NumPy writes one; a header that does not match the data is refused."""
     header = _NPY_HEADER.match(content, 10)
     if content[:8] != b"\x93NUMPY\x01\x00" or header is None:
-        raise ValueError("an array's header is damaged, or of a kind that is not used here")
+        raise ValueError("an array's header is damaged, or it has a type that is not used here")
     dtype = np.dtype(header[1].decode())
     shape = tuple(map(int, header[3].replace(b",", b" ").split()))
     size = len(content) - header.end()

@@ -143,4 +143,4 @@ def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, str], **
         shape, names = arrays[name].shape, axes.split()
         if len(shape) != len(names) or any(known.setdefault(a, n) != n for a, n in zip(names, shape, strict=True)):
             wanted = ", ".join(str(known.get(axis, axis)) for axis in names)
-            raise ValueError(f"{name} must have the shape ({wanted}) to go with the others, got {shape}")
+            raise ValueError(f"{name} must have the shape ({wanted}) to match the others, got {shape}")

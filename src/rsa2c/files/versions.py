@@ -19,7 +19,7 @@ VERSION = 2
 
 
 def pending(version: Any, upgrades: Mapping[int, Upgrade], refusal: Callable[..., FileFormatError]) -> list[Upgrade]:
-    """The upgrades that a file of some version needs, in order; what is not a version, or is a newer one than ours,
+    """The upgrades that a file of some version needs, in order; anything that is not a version, or is newer than ours,
     is refused."""
     if type(version) is not int or version < 1:
         raise refusal(f"its format version is {version!r}")

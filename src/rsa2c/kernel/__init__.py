@@ -1,1 +1,1 @@
-"""Kernels, dictionaries, functions in an RKHS and their linear algebra; nothing here knows an environment."""
+"""Kernels, dictionaries, functions in an RKHS and their linear algebra; nothing here depends on an environment."""

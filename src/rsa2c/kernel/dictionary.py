@@ -77,19 +77,19 @@ class Dictionary:
         return 1.0 - np.einsum("jn,jn->n", half, half)
 
     def grown(self, x: NDArray, threshold: float, limit: int) -> Dictionary:
-        """With the states of x (N, d) added whose residual exceeds `threshold`, at most `limit`, old ones first."""
+        """Old states first, then those of x (N, d) whose residual exceeds `threshold`, at most `limit` of them."""
         chosen, errors = self._pivots(np.asarray(x, dtype=np.float64), threshold, limit)
         if not len(chosen):
             return self
         return Dictionary(self.kernel, np.vstack([self.centres, x[chosen]]), np.append(self.errors, errors))
 
     def without(self, removed: NDArray) -> Dictionary:
-        """The dictionary less the states at these positions."""
+        """The dictionary without the states at these positions."""
         kept = np.setdiff1d(np.arange(self.size), removed)
         return Dictionary(self.kernel, self.centres[kept], self.errors[kept])
 
     def reweighted(self, weights: NDArray, threshold: float) -> tuple[Dictionary, NDArray]:
-        """Admitted again under new feature weights, less what became redundant, and the kept positions.
+        """The dictionary admitted again under new feature weights, without redundant states, and the positions kept.
 
         A dictionary admitted under old weights can be nearly singular under new ones.
         """
@@ -144,10 +144,10 @@ def removed(dictionary: Dictionary, coefficients: NDArray, positions: NDArray) -
 
 
 def cheapest_removals(dictionary: Dictionary, coefficients: NDArray, count: int, second_moment: NDArray) -> NDArray:
-    """(count,): positions to remove one after the other, each the cheapest on the batch once the former are gone.
+    """(count,): positions to remove one after the other, each the cheapest on the batch once those before it are gone.
 
     Removing j maps K^-1 to E K^-1 and K^-1 G K^-1 to E (K^-1 G K^-1) E^T with E = I - K^-1 e_j e_j^T / [K^-1]_jj:
-    O(q^2) per removal. Two states that stand in for each other are each cheap alone, never both.
+    O(q^2) per removal. Of two states that can replace each other either is cheap to remove, but not both.
     """
     inverse = dictionary.inverse()
     effect = inverse @ second_moment @ inverse

@@ -4,7 +4,7 @@
 
 A kernel is one formula: L and its derivative L', both functions of the scaled difference u, with L(0) = 0. The base
 class owns shapes, batching, gradients and reweighting. A subclass overrides a general method where its formula allows
-a faster one, and adds what else is known of it: its spectral density, and the bounds that certificates are made of.
+a faster one, and adds what else is known about it: its spectral density, and the bounds that certificates are made of.
 The product form is what makes exact Shapley values possible (`attribution/kme.py`).
 """
 
@@ -31,11 +31,11 @@ class ProductKernel:
     length_scale: float
     weights: Array
     name: ClassVar[str]
-    """As files and configurations spell it."""
+    """Its name in files and configurations."""
     code: ClassVar[int]
-    """By which compiled code (`attribution/factors.py`) knows the formula."""
+    """Identifies the formula in compiled code (`attribution/factors.py`)."""
     taylor_constant: ClassVar[float | None] = None
-    """C in |f(x + D) - f(x) - f'(x) D| <= C |f|_H |D|^2 with D in scaled units; None where k is not smooth enough."""
+    """C in |f(x + D) - f(x) - f'(x) D| <= C |f|_H |D|^2 with D in scaled units; None if k is not smooth enough."""
     expansion_orders: ClassVar[tuple[int, ...]] = ()
     """Orders to which k(., x + D) can be expanded in derivatives of k(., x), with `curvature` and `remainder`."""
     factor_operations: ClassVar[int]
@@ -73,7 +73,7 @@ class ProductKernel:
         raise NotImplementedError
 
     def exponents_near(self, exponent: Array, l2: Array, l1: Array) -> tuple[Array, Array]:
-        """Least and largest -log k(x + D, y) where -log k(x, y) = exponent and the scaled D has |D|_2 <= l2 and
+        """Smallest and largest -log k(x + D, y) where -log k(x, y) = exponent and the scaled D has |D|_2 <= l2 and
         |D|_1 <= l1."""
         raise NotImplementedError
 
@@ -120,7 +120,7 @@ class ProductKernel:
         return gradient
 
     def pull(self, x: NDArray, y: NDArray, coefficients: NDArray) -> NDArray:
-        """(N, d): derivative of f_n(x) = sum_j k(x, y_j) c_nj at x_n, a function (N, q) of its own for each state."""
+        """(N, d): derivative of f_n(x) = sum_j k(x, y_j) c_nj at x_n; each state has its own coefficients, c (N, q)."""
         weighted = self(x, y) * coefficients
         gradient = np.empty(x.shape)
         for i, scale in enumerate(self.scales):
@@ -234,7 +234,7 @@ class Laplace(ProductKernel):
         return np.maximum(exponent - l1, 0.0), exponent + l1
 
     def bind(self, y: NDArray, dtype: np.dtype | type = np.float64) -> Features:
-        """As the base class, but for the sign: |u| is subtracted, which saves a pass over (N, q) for each feature."""
+        """As in the base class, but |u| is subtracted directly, which saves a pass over (N, q) for each feature."""
         scales = self.scales.astype(dtype)
         scaled = np.ascontiguousarray((y.astype(dtype) * scales).T)
 
@@ -251,7 +251,7 @@ KERNELS: dict[str, type[ProductKernel]] = {kernel.name: kernel for kernel in (RB
 
 
 def kernel_from_name(name: str, length_scale: float, weights: NDArray) -> ProductKernel:
-    """The kernel called `name`, as files and configurations spell it."""
+    """The kernel called `name` in files and configurations."""
     if name not in KERNELS:
         raise ConfigError(f"kernel {name!r} is unknown; known are {', '.join(KERNELS)}.{did_you_mean(name, KERNELS)}")
     return KERNELS[name](length_scale, weights)

@@ -1,4 +1,4 @@
-"""Verbs for positive definite systems: build a second moment that is one, solve, and ridge regression from both."""
+"""Positive definite systems: second moments, a checked solve, and the ridge regression made of both."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from rsa2c.errors import DataError
 
 ROUNDING = 16.0
-"""Multiples of machine epsilon that sums over a batch may be off by: 3-6 were seen of second moments in single
-precision, which then are not positive semidefinite."""
+"""Rounding error of sums over a batch, in multiples of machine epsilon. Second moments in single precision were seen to
+be off by 3 to 6, and then they are not positive semidefinite."""
 
 
 def second_moment(phi: NDArray) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ class Normaliser:
 
     @classmethod
     def identity(cls, dimension: int) -> Normaliser:
-        """Leaves observations as they are, but for the clipping."""
+        """Clips observations and changes nothing else."""
         return cls(np.zeros(dimension), np.ones(dimension))
 
     @classmethod

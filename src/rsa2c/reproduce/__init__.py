@@ -1,7 +1,7 @@
-"""The paper's tables and figures, made again: run or reuse the sweep, then write what the paper shows beside ours.
+"""The paper's tables and figures reproduced: run or reuse the sweep, then write the paper's results next to ours.
 
-`studies.yaml` says what is run, `records` has what tables need of a run and `archive` its files; `tables`, `figures`
-and `claims` make the rest.
+`studies.yaml` says what is run, `records` holds what tables need from a run and `archive` stores it; `tables`,
+`figures` and `claims` make the rest.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def studies() -> dict[str, dict[str, dict[str, Any]]]:
 
 def grids(target: str, seeds: int | None = None, preset: Preset = "both", quick: bool = False,
           only: Sequence[str] = ()) -> dict[str, list[Job]]:  # fmt: skip
-    """The jobs of a target by the name of their grid, of the grids in `only` if any are named. `seeds` overrides the
+    """The jobs of a target by the name of their grid; of the grids in `only`, if it names any. `seeds` overrides the
     study's own number."""
     if target not in studies():
         near = did_you_mean(target, studies())
@@ -87,8 +87,8 @@ def recorded(job: Job, data: RunData, grid_of: Mapping[str, str]) -> Record:
 def collect(
     found: Mapping[str, list[Job]], runs: PathLike, known: Mapping[str, Record] | None = None
 ) -> tuple[list[Record], dict[str, str]]:
-    """Records of the runs that are there as their jobs ask for them, and what is wrong with those that cannot be read
-    or were made otherwise. Runs in `known` are not read again."""
+    """Records of the runs that are complete, and what is wrong with those that cannot be read or were made with
+    settings other than their jobs'. Runs in `known` are not read again."""
     records, problems = [], {}
     for name, jobs in found.items():
         for job in jobs:
@@ -140,8 +140,8 @@ def known(out: PathLike) -> list[Record]:
 
 
 def keep(target: str, records: Sequence[Record], out: PathLike) -> tuple[list[Record], list[Path]]:
-    """Append records to the files in `out`; all records as those files have them (so that tables made from the files
-    are the same), and the files' paths."""
+    """Append records to the files in `out`. Returns all records as read from those files (so that tables made later
+    from the files alone are the same), and the files' paths."""
     if not records and not known(out):
         raise NotFoundError(f"no run of {target} is finished, so there is nothing to write to {out}.")
     out = Path(out)
@@ -152,7 +152,7 @@ def keep(target: str, records: Sequence[Record], out: PathLike) -> tuple[list[Re
 
 
 def measure_sizes(environment: str, out: PathLike) -> None:
-    """Measure an epoch's cost against the size of the dictionaries, unless `out` has it."""
+    """Measure an epoch's cost against the size of the dictionaries, unless `out` has it already."""
     if not sizes.read_rows(environment, out):
         table = sizes.sizes_table(environment, sizes.measured(environment))
         Path(out).mkdir(parents=True, exist_ok=True)

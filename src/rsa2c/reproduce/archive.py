@@ -3,7 +3,7 @@
 `runs.csv` has a row per run, `returns.csv` one per run and noise level of its final evaluation, `curves.csv` one per
 evaluation along training, `importances.csv` one per feature and stage. Records are appended. If a run is recorded
 again, its last record counts: in `runs.csv` the last row; in the others a row with nothing but the run's name says
-that the rows of that run above it do not count any more.
+that the rows of that run above it no longer count.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 _NUMBERS = {"noise": float, "distractors": int, "seed": int, "steps": int, "seconds": float, "epochs": int,
             "states": int, "weight_ratio": float, "gflop": float, "gap": float}  # fmt: skip
 _OLD = ("mean_", "std_")
-"""How columns of `runs.csv` began that had returns, before there was a `returns.csv`."""
+"""Prefixes of the columns of `runs.csv` that held returns before there was a `returns.csv`."""
 Rows = dict[str, list[tuple[str, ...]]]
 """Run -> its rows in a file, as text."""
 
 
 def append_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
-    """Append records to the files of a folder that the caller holds; a run that is there already with the same record
-    is left alone. The paths of the files."""
+    """Append records to the files of a folder that the caller holds; a run that is already there with the same record
+    is left alone. Returns the paths of the files."""
     folder = Path(folder)
     if _is_old(folder):
         _convert(folder)
@@ -67,7 +67,7 @@ def append_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
 
 
 def read_records(folder: PathLike) -> list[Record]:
-    """The records of a study's folder, in the order in which their runs came first."""
+    """The records of a study's folder, in the order in which their runs first appear."""
     folder = Path(folder)
     try:
         tables = {name: _read(folder / name) for name in COLUMNS if name != "returns.csv"}
@@ -154,7 +154,7 @@ def _is_old(folder: Path) -> bool:
 
 
 def _old_returns(runs: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The rows of `returns.csv` that such columns stand for; the number of episodes was not noted."""
+    """The rows of `returns.csv` that such columns stand for; the number of episodes was not recorded."""
     return [
         {"run": row["run"], "grid": row["grid"], "noise_at_evaluation": column.removeprefix(_OLD[0]),
          "episodes": "", "mean": mean, "std": row[column.replace(*_OLD)]}
@@ -165,7 +165,7 @@ def _old_returns(runs: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
 
 
 def _convert(folder: Path) -> None:
-    """Bring such a folder to the present files, once."""
+    """Convert such a folder to the present files, once."""
     runs = _read(folder / "runs.csv")
     for name, rows in (("returns.csv", _old_returns(runs)), ("runs.csv", runs)):
         text = io.StringIO(newline="")

@@ -13,7 +13,7 @@ from rsa2c import statistics
 from rsa2c.statistics import Estimate
 
 NOTHING = "-"
-"""What stands where there is no value."""
+"""Shown for a missing value."""
 Show = Callable[[Any], str]
 
 
@@ -24,11 +24,11 @@ class Spread:
     mean: float
     std: float
     runs: int | None = None
-    """None for the paper's own, which it does not give."""
+    """None for the paper's own results, for which it is not given."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread | None:
-        """That of some runs; None for no runs."""
+        """The spread of some runs' values; None if there are none."""
         return cls(*statistics.mean_std(values), len(values)) if len(values) else None
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Part:
-    """How many of a number of runs."""
+    """How many runs out of a total."""
 
     count: int
     total: int
@@ -84,7 +84,7 @@ def interval(item: Estimate, show: Callable[[float], str] = number) -> str:
 class Table:
     """Named columns of values with notes on how to read them.
 
-    A cell is text, a number, an `Estimate`, a `Spread`, a `Part`, None for nothing, or anything else that has a text.
+    A cell is text, a number, an `Estimate`, a `Spread`, a `Part`, None for nothing, or anything else that `str` prints.
     """
 
     name: str

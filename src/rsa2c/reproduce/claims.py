@@ -124,7 +124,7 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
         comparisons += _comparisons(study, claim, case, runs, of, soonest, level)
     methods = (*claim.subject, *claim.against)
     missing = [name for name in methods if not all(runs[name] for *_, runs in cases) or not cases]
-    unmeasured = [name for name in methods if name not in missing and not all(name in told for told in measured)]
+    unmeasured = [name for name in methods if name not in missing and not all(name in each for each in measured)]
     verdict = _verdict(claim, comparisons, {*missing, *unmeasured})
     return Finding(claim, environment, preset, comparisons, missing, verdict, unmeasured)
 

@@ -1,4 +1,4 @@
-"""Effects of a claim: the statistic of its subject, or its difference to another method's, and the range it claims."""
+"""Effects of a claim: the statistic of its subject, or its difference from another method's; and the claimed range."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARED = 2.0
 def effect_of(
     study: Selection, statistic: str, ours: list[float], theirs: list[float] | None, level: float
 ) -> Estimate:
-    """The statistic, or its difference to that of the other method."""
+    """The statistic, or its difference from that of the other method."""
     if statistic in SPREADS:
         return statistics.std(ours, level) if theirs is None else statistics.std_difference(ours, theirs, level)
     if statistic in TIMES:

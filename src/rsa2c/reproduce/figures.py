@@ -23,7 +23,7 @@ EXPLAINED = 200
 
 
 def curves(study: Selection, environment: str, preset: str, folder: Path) -> list[Path]:
-    """Mean evaluation return with its 95% interval: the ablation, and beside SAC and PPO if they were run."""
+    """Mean evaluation return with its 95% interval: the ablation, and one figure with SAC and PPO if they were run."""
     chosen = study.of(environment=environment, preset=preset)
     written = _curves(study, chosen, folder / f"ablation_{preset}")
     baselines = study.of(environment=environment, preset=PRESET)
@@ -70,7 +70,7 @@ def gap_curves(study: Selection, environment: str, preset: str, folder: Path) ->
 
 
 def rate_curves(study: Selection, environment: str, folder: Path) -> list[Path]:
-    """LQR under the theory's step sizes: the random iterate's expected gap beside the theorem's rate, drawn from all
+    """LQR under the theory's step sizes: the theorem's rate, and the expected gap of the random iterate, drawn from all
     iterates and from those since the first stable one."""
     written = _rate_curves(study, environment, False, folder / "random_iterate")
     return written + _rate_curves(study, environment, True, folder / "random_iterate_stable")

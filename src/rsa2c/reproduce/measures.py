@@ -1,4 +1,4 @@
-"""What is measured of one run, and by which statistic the runs of a method are compared."""
+"""What is measured in one run, and by which statistic the runs of a method are compared."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rsa2c.reproduce.selection import thresholds
 
 Measure = Callable[[Record], float]
 SHORTEST = 1e-3
-"""Seconds: what was reached at the first evaluation may have been reached at once."""
+"""Seconds. What was reached by the first evaluation may have been reached at once; ratios need a positive time."""
 SPREADS = ("seed_spread", "noise_spread", "lqr_spread")
 """Statistics that are standard deviations over seeds."""
 TIMES = ("step_time", "time_to_solution")
 """Statistics that compare the clocks of several runs: their effects are relative differences."""
 SHARES = ("importance_order",)
-"""Statistics that are true or false of a run."""
+"""Statistics that are true or false for each run."""
 MEDIANS = ("steps_to_threshold", "epoch_growth", "lqr_gap", "lqr_steps")
 """Statistics whose runs are summarised by their median, others by their mean."""
 
@@ -133,4 +133,4 @@ BUDGETS: dict[str, Measure] = {
     "time_to_solution": lambda item: item.seconds,
     "lqr_steps": lambda item: item.steps,
 }
-"""How much of such a quantity a run had in all; it may never have been enough."""
+"""How much of such a quantity a run had available; a run that never succeeded used all of it."""

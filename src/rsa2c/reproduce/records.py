@@ -1,4 +1,4 @@
-"""What a study keeps of a finished run, from which every table, figure and verdict is made."""
+"""What a study keeps from a finished run: every table, figure and verdict is made from it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Curve:
 
     def until(self, threshold: float, column: str, before: bool = False) -> float:
         """Steps, seconds or epochs until the mean return is at least `threshold`, infinite if it never is; with
-        `before`, those of the evaluation before."""
+        `before`, those of the evaluation before that one."""
         return statistics.steps_to_threshold((getattr(self, column), self.mean), threshold, before)
 
 
@@ -74,7 +74,7 @@ class Record(Summary):
 
     @property
     def epoch_ms(self) -> float:
-        """Milliseconds per epoch; of a baseline, for each row of its metrics."""
+        """Milliseconds per epoch; for a baseline, per row of its metrics."""
         return 1e3 * self.seconds / max(self.epochs, 1)
 
 
@@ -115,7 +115,7 @@ def _curve(data: RunData) -> Curve:
 
 
 def _gflop(data: RunData, states: int) -> float:
-    """Operations of an epoch at the last dictionary; of a baseline, for the steps of each row of its metrics."""
+    """Operations of an epoch at the last dictionary; for a baseline, of the steps of one row of its metrics."""
     if isinstance(data.config, Config):
         features, actions = (len((data.checkpoint or {})[name]) for name in ("feature_names", "action_names"))
         return sum(mean_flops(data.config, features, actions, states).values()) / 1e9
@@ -135,7 +135,7 @@ def _final_gap(data: RunData) -> float:
 
 def _importances(data: RunData) -> dict[str, dict[str, float]]:
     log = data.attributions
-    if log is None:
+    if log is None or not len(log["epoch"]):
         return {}
     phi = log["phi"]
     count = max(1, round(STAGE * len(phi)))

@@ -1,4 +1,4 @@
-"""The records of a study, chosen by what they are."""
+"""The records of a study, selected by their attributes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rsa2c.reproduce.records import Record
 
 PRESETS = ("paper", "default")
 BEYOND = {"Ant-v5": (3000.0,)}
-"""Thresholds of ours beside the paper's: its plateau on Ant is below what standing still reaches."""
+"""Our own thresholds in addition to the paper's: its plateau on Ant is below what standing still reaches."""
 ORDER = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap", "uniform-shap", "advanced-ac", "rkhs-ac", "sac", "ppo")
 UNSTABLE = 100.0
-"""Gaps beyond this, a hundred times the optimal cost, count as this: the policy is unstable."""
+"""Larger gaps, beyond a hundred times the optimal cost, count as this: the policy is unstable."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The records of a study, and the generator of its bootstrap intervals."""
+    """The records of a study, and the seed of its bootstrap intervals."""
 
     records: Sequence[Record]
     seed: int = 0
 
     @property
     def rng(self) -> np.random.Generator:
-        """A new one each time, so that a table does not depend on those before it."""
+        """A new generator each time, so that a table does not depend on those before it."""
         return np.random.default_rng(self.seed)
 
     def of(self, **wanted: object) -> list[Record]:
@@ -42,7 +42,7 @@ class Selection:
         return self.of(environment=environment, varied="step_rule=polynomial", **wanted)
 
     def algorithms(self, records: Iterable[Record] | None = None) -> list[str]:
-        """Those present, in the order of the tables."""
+        """The algorithms present, in the order of the tables."""
         present = {item.algorithm for item in (self.records if records is None else records)}
         return [name for name in ORDER if name in present]
 
@@ -51,7 +51,7 @@ class Selection:
         return PRESETS if algorithm not in BASELINES else ("", PRESET)
 
     def shown(self, environment: str) -> list[str]:
-        """Methods that we ran on an environment or that the paper has figures of."""
+        """Methods that we ran on an environment or for which the paper has figures."""
         ran = self.algorithms(self.of(environment=environment))
         return [name for name in ORDER if name in ran or paper.published_return(environment, name)]
 

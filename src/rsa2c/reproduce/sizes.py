@@ -51,7 +51,7 @@ def measured(environment: str, sizes: Sequence[int] | None = None) -> list[list[
 
 
 def read_rows(environment: str, folder: PathLike) -> list[list[Any]]:
-    """The rows that were measured before into `folder`; empty if there are none."""
+    """The rows measured earlier, from the file in `folder`; empty if there are none."""
     path = Path(folder) / f"{sizes_table(environment, []).name}.csv"
     if not path.exists():
         return []
@@ -66,7 +66,7 @@ def read_rows(environment: str, folder: PathLike) -> list[list[Any]]:
 
 
 def sizes_table(environment: str, rows: list[list[Any]]) -> Table:
-    """The table of such rows."""
+    """The table of these rows."""
     notes = [
         "`default`, both dictionaries filled as far as visited states are independent, attribution in every epoch. The "
         "paper shows this as a figure without numbers. Memory grows with the dictionary and the batch, never with the "

@@ -1,4 +1,4 @@
-"""Tables of a study beside the paper's: the paper's figure, ours with its settings, ours with `default`."""
+"""Tables of a study: the paper's figure, ours with its settings, ours with `default`."""
 
 from __future__ import annotations
 

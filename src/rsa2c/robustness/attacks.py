@@ -27,6 +27,7 @@ CANDIDATES = 64
 
 Generators = Sequence[np.random.Generator]
 
+
 class Attack(Protocol):
     """Perturbed observations (n, d) for true ones, with a generator for each row."""
 
@@ -83,7 +84,7 @@ class RandomAttack:
 
 @dataclass(frozen=True, eq=False)
 class MadAttack:
-    """Maximal action difference: the mean as far from its true place as possible (Zhang et al. 2020)."""
+    """Maximal action difference: the mean is moved as far from its true value as possible (Zhang et al. 2020)."""
 
     region: Region
     target: Target
@@ -102,7 +103,7 @@ class MadAttack:
 
 @dataclass(frozen=True, eq=False)
 class AdvantageAttack:
-    """The action the Advantage Critic thinks worst at the true state: least w_A(s)^T h(s + D)."""
+    """The action the Advantage Critic thinks worst at the true state: smallest w_A(s)^T h(s + D)."""
 
     region: Region
     target: Target
@@ -122,7 +123,7 @@ class AdvantageAttack:
 
 @dataclass(frozen=True, eq=False)
 class ValueAttack:
-    """The nearby observation of least value, by a critic of states alone."""
+    """The nearby observation of lowest value, according to a critic of states alone."""
 
     region: Region
     network: Network
@@ -137,7 +138,7 @@ class ValueAttack:
 class BoxSearch:
     """The largest change of the action among random corners (l2: boundary points), then improved feature by feature.
 
-    A feature's perturbation changes its sign where that helps. No gradient is needed, and the search sees the action
+    The sign of a feature's perturbation is flipped if that helps. No gradient is needed, and the search sees the action
     after squashing and clipping.
     """
 
@@ -190,7 +191,7 @@ def _critic_attack(policy: Any, region: Region) -> Attack:
     network = network_of(policy)
     if network is None or not hasattr(network.module, "predict_values"):
         raise ConfigError(
-            f"the critic attack needs a critic of states, which {type(policy).__name__} does not show. "
+            f"the critic attack needs a critic of states, which {type(policy).__name__} does not have. "
             "Use the attack 'mad' or 'box'."
         )
     return ValueAttack(region, network)

@@ -1,4 +1,4 @@
-"""The paper's perturbation quantities on a trained agent, beside what perturbations really did.
+"""The paper's perturbation quantities on a trained agent, compared with what perturbations really do.
 
 A quantity whose assumption fails on the agent is refused with the reason, never printed as if it were a bound.
 """
@@ -25,7 +25,7 @@ from rsa2c.robustness.regions import Array, Region
 ENUMERATED = 8
 """Most features whose coalitions are enumerated for the constant of observational values."""
 TRIALS = 4
-"""Random starts of each attack, and perturbed dictionaries, that the measured figures come from."""
+"""Random starts of each attack, and perturbed dictionaries, behind the measured figures."""
 EXPLAINED = 8
 """States at which changes of SHAP values are measured."""
 CME_RIDGE = 1e-3
@@ -33,7 +33,7 @@ CME_RIDGE = 1e-3
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of the paper, the largest value measured against it, and what to think of both."""
+    """A number of the paper, the largest value measured against it, and what to make of the two."""
 
     name: str
     bound: float | None
@@ -60,7 +60,7 @@ def paper_quantities(
 ) -> list[Quantity]:
     """delta_psi, M_V, the bounds of value and SHAP values, the value representation, Theorem 1, at raw states (N, d).
 
-    Without a Value Critic those of the policy alone. `background` (B, d) is that of the SHAP values.
+    Without a Value Critic, only those of the policy. `background` (B, d) is the background of the SHAP values.
     """
     rows: list[Quantity] = []
     if value is not None:
@@ -80,7 +80,7 @@ def paper_quantities(
 
 
 def coherence(dictionary: Dictionary) -> float:
-    """(q - 1) rho: the paper's bound of the Gram matrix' smallest eigenvalue is 1 minus this, so useless from 1 on."""
+    """(q - 1) rho: the paper bounds the Gram matrix's smallest eigenvalue by 1 minus this, useless from 1 on."""
     off = dictionary.gram - np.diag(np.diag(dictionary.gram))
     return float((dictionary.size - 1) * off.max(initial=0.0))
 
@@ -142,7 +142,7 @@ def _shap_rows(
             "SHAP values, interventional, 2 |V|_H sqrt(delta_psi)",
             2 * norm * float(np.sqrt(delta_psi)),
             largest_change(),
-            "For the value function as trained; the paper's term for a value that changes too is below.",
+            "For the value function as trained; the paper's term for a value that changes as well is below.",
         )
     ]
     d = value.kernel.dimension

@@ -7,8 +7,8 @@ f's own derivatives, plus a remainder no larger than what is left of |f|_H after
     f(z + D) = e^{-t^2/2} (f + g.D + D^T M D / 2) +- r R
     R^2 = |f|_H^2 - f^2 - |g|^2 - |M|^2 / 2,  r^2 = 1 - e^{-t^2} (1 + t^2 + t^4 / 2),  M = Hessian + f I
 
-Order 0 stops at f and holds for every kernel, order 1 stops at g, order 2 takes all. Every bound is valid by itself;
-the certificate is the smallest.
+Order 0 stops at f and holds for every kernel, order 1 stops at g, order 2 takes all terms. Every bound is valid by
+itself; the certificate is the smallest.
 """
 
 from __future__ import annotations

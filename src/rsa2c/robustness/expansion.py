@@ -14,7 +14,7 @@ from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.regions import Array, Norm
 
 ROUNDING = 4.0 * np.finfo(np.float64).eps
-"""Of one sum of products, per term and relative to its size."""
+"""Rounding of a sum of products, per term and relative to its size."""
 
 
 class Local:

@@ -109,7 +109,7 @@ class Network:
 
 
 def network_of(policy: Any) -> Network | None:
-    """The network of a Stable-Baselines3 model, or of a baseline that wraps one; None of any other policy."""
+    """The network of a Stable-Baselines3 model, or of a baseline that wraps one; None for any other policy."""
     module = getattr(getattr(policy, "model", policy), "policy", None)
     shown = all(hasattr(module, name) for name in ("_predict", "squash_output", "device"))
     return Network(module, getattr(policy, "normaliser", None)) if shown else None

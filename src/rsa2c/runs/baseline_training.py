@@ -4,7 +4,7 @@
 built from `config.yaml` takes them, and nothing is unpickled. `model.zip` is for `SAC.load` and `PPO.load`, which
 unpickle parts of it: load only files of people you trust (a PPO trained on normalised observations needs them
 normalised there, too; the statistics are in `model.safetensors`). Both are written when training ends. SB3 cannot
-continue exactly where it was stopped, so a run without a model begins again.
+continue exactly where it was stopped, so a run without a model starts over.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def train(
 
 
 def resume(data: RunData, total: int, *, display: bool, track: bool) -> Run:
-    """Begin an unfinished run again (its folder is locked by the caller); a finished one is refused."""
+    """Start an unfinished run over (its folder is locked by the caller); a finished one is refused."""
     run = data.run
     if run.model_path.exists():
         raise ConfigError(
@@ -94,7 +94,7 @@ def resume(data: RunData, total: int, *, display: bool, track: bool) -> Run:
 
 @contextmanager
 def _built(algorithm: str, env_id: str, config: Any) -> Iterator[Baseline]:
-    """An untrained baseline whose environments are closed in the end."""
+    """An untrained baseline whose environments are closed at the end."""
     baseline = build_baseline(algorithm, env_id, config)
     try:
         yield baseline
@@ -109,7 +109,7 @@ def load(data: RunData) -> Baseline:
     if not run.model_path.exists():
         raise NotFoundError(
             f"run {run.path} has no model yet: {name} writes it when training ends. "
-            f"Begin the training again with: rsa2c resume {run.path}"
+            f"Start the training over with: rsa2c resume {run.path}"
         )
     tensors, metadata = read_tensors(run.model_path, kind="baseline")
     vec_env = require("stable_baselines3.common.vec_env", "baselines", f"The baseline {name}")
@@ -124,12 +124,12 @@ def load(data: RunData) -> Baseline:
             "Restore them from a copy, or train again."
         ) from error
     finally:
-        env.close()  # it gave its spaces; `evaluate` makes its own
+        env.close()  # only its spaces were needed; `evaluate` makes its own
     return Baseline(name, data.environment, config, model, normaliser)
 
 
 def _policy(name: str, config: BaselineConfig, env: Any, tensors: Tensors) -> Any:
-    """An SB3 model with the policy of a file and nothing to learn with."""
+    """An SB3 model with the policy of a file; it cannot learn further."""
     sb3 = require("stable_baselines3", "baselines", f"The baseline {name}")
     torch = require("torch", "baselines", f"The baseline {name}")
     prefix = "policy."
@@ -164,7 +164,7 @@ def _check_architecture(architecture: dict[str, Any], shapes: set[tuple[int, ...
     for widths in layers.values() if isinstance(layers, dict) else [layers]:
         first = {shape[0] for shape in shapes if len(shape) == 2}
         if not first.issuperset(widths) or not shapes.issuperset((b, a) for a, b in pairwise(widths)):
-            raise ValueError(f"layers of {widths} units are not those of its parameters")
+            raise ValueError(f"layers of {widths} units do not match its parameters")
 
 
 def save(baseline: Baseline, run: Run) -> None:
@@ -203,9 +203,9 @@ def _train(run: Run, baseline: Baseline, total: int, display: bool, track: bool)
                 baseline.model.learn(total, callback=Between())
             keeper.between_rollouts(last=True)
         except KeyboardInterrupt:
-            raise TrainingInterrupted(run, "SB3 cannot continue exactly, so the run will begin again") from None
+            raise TrainingInterrupted(run, "SB3 cannot continue exactly, so the run will start over") from None
         except Exception as error:
-            error.add_note(f"SB3 cannot continue exactly. Begin the run again with: rsa2c resume {run.path}")
+            error.add_note(f"SB3 cannot continue exactly. Start the run over with: rsa2c resume {run.path}")
             raise
         with signals_ignored():
             run.metrics.sync()

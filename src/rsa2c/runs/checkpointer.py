@@ -1,4 +1,4 @@
-"""What a training writes into its run folder as epochs pass."""
+"""What training writes into its run folder as epochs pass."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Checkpointer:
         return result.mean
 
     def save(self) -> None:
-        """Write the boundary; the checkpoint comes last, so that all it counts on is there."""
+        """Write the boundary; the checkpoint comes last, so that everything it relies on exists."""
         boundary, run = self.boundary, self.run
         if run.metrics_path.exists():
             run.metrics.sync()

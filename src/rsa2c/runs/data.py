@@ -1,4 +1,4 @@
-"""A run as its folder has it now: every file is read when it is first asked for, and only once."""
+"""The data of a run folder: every file is read when it is first needed, and only once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunData:
 
     @classmethod
     def of(cls, run: Run | RunData) -> RunData:
-        """The data of a run; data that were read before are returned as they are."""
+        """The data of a run; data that were already read are returned unchanged."""
         return run if isinstance(run, RunData) else cls(run, run.read_config())
 
     @property
@@ -50,7 +50,7 @@ class RunData:
 
     @property
     def total_timesteps(self) -> int:
-        """Training steps that the run was told to make."""
+        """Training steps that the run was asked to make."""
         return self.document["total_timesteps"]
 
     @property
@@ -84,25 +84,25 @@ class RunData:
 
     @cached_property
     def checkpoint(self) -> Metadata | None:
-        """Metadata of the last checkpoint (of a baseline: of its model, which ends the training); None without one."""
+        """Metadata of the last checkpoint (for a baseline: its model, written at the end); None without one."""
         path = self.run.model_path if self.is_baseline else self.run.state_path
         return read_metadata(path, "baseline" if self.is_baseline else "state") if path.exists() else None
 
     @property
     def epochs(self) -> int:
-        """Epochs that the checkpoint has; of a baseline, rows of its metrics."""
+        """Epochs in the checkpoint; for a baseline, rows of its metrics."""
         return len(self.metrics) if self.is_baseline else self._count("epoch")
 
     @property
     def steps(self) -> int:
-        """Training steps that the checkpoint has: those of whole epochs, without the warm-up."""
+        """Training steps in the checkpoint: those of whole epochs, without the warm-up."""
         if self.checkpoint is not None and "warmup_steps" in self.checkpoint:
             return self._count("num_timesteps") - self._count("warmup_steps")
         return self._count("num_timesteps") if self.is_baseline else self.epochs * self.epoch_steps
 
     @property
     def epoch_steps(self) -> int:
-        """Environment steps of an epoch of a kernel agent."""
+        """Environment steps in an epoch of a kernel agent."""
         n_envs, horizon = self.settings.get("n_envs"), self.settings.get("horizon")
         if type(n_envs) is not int or type(horizon) is not int or min(n_envs, horizon) <= 0:
             raise FileFormatError(
@@ -159,7 +159,7 @@ class RunData:
 
     @property
     def kernel_agent(self) -> RSA2C:
-        """The same, where only a kernel agent will do."""
+        """The same, if it has to be a kernel agent."""
         if self.is_baseline:
             raise ConfigError(
                 f"run {self.run.path} is a {self.algorithm} run, a neural network; this needs a kernel agent, such as "

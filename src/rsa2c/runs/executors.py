@@ -2,7 +2,7 @@
 
 Both executors take a function that can be imported, its arguments, and a number of workers, and yield what happens:
 which call began, which ended and with what. A call that fails, or whose process dies, ends with its error and
-does not affect the others. The results of a call never depend on which worker made it or on how many ran beside it.
+does not affect the others. The results of a call never depend on which worker made it or on how many ran in parallel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REMINDER = 5.0
 
 @dataclass(frozen=True)
 class Event:
-    """Call number `index` began, or ended with a value or an error; nothing happened for a while if it is None."""
+    """Call number `index` began, or ended with a value or an error; None means that nothing happened for a while."""
 
     index: int | None = None
     ended: bool = False
@@ -51,9 +51,9 @@ def run_all(
     workers: int | None = None,
     address: str | None = None,
 ) -> Events:
-    """Call `function` with each of `arguments`; events as they happen, at least one a second.
+    """Call `function` with each of `arguments`; events as they happen, at least one per second.
 
-    `workers` unset is a worker for each core (of this machine, or of the cluster). Closing the iterator, or an
+    Without `workers` there is one for each core (of this machine, or of the cluster). Closing the iterator, or an
     interruption, ends worker processes after they have saved what they hold; on Ray, calls that are under way are
     cancelled.
     """

@@ -1,4 +1,4 @@
-"""The run folder: everything a training run leaves, atomic and never overwritten.
+"""The run folder: everything a training run leaves behind, written atomically and never overwritten.
 
 It holds `config.yaml` (what was asked for, versions, commit), `metrics.csv` (one row per epoch), `evaluations.npz`
 (Stable-Baselines3's layout), `attributions.npz`, `returns.npz` (the final evaluation of a trained run),
@@ -110,7 +110,7 @@ class Run:
             ) from error
         if exists:
             raise RunExistsError(
-                f"run {run.path} exists already and is never overwritten.\n"
+                f"run {run.path} already exists and is never overwritten.\n"
                 f"Continue it with:        rsa2c resume {run.path}\n"
                 "or write elsewhere with: --out OTHER_FOLDER"
             )
@@ -218,8 +218,8 @@ class Run:
         return read_npz(self.returns_path, _RETURNS)
 
     def rewind(self, epoch: int, timesteps: int) -> None:
-        """Drop metrics, evaluations and attributions beyond a checkpoint, and the final evaluation: training on makes
-        them again."""
+        """Drop metrics, evaluations and attributions beyond a checkpoint, and the final evaluation: further training
+        makes them again."""
         remove(self.returns_path)
         try:
             rows = [row for row in self.read_metrics() if int(row["epoch"]) <= epoch]

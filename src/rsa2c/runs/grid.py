@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,16 +27,16 @@ AXES = {
 }
 """The named axes of a grid and their values if a file does not give them."""
 OPTIONS = {"total_timesteps": None, "final_episodes": 100, "final_noise": [0.0]}
-"""The other keys of a sweep file; besides, it may have any field of `Config`, as a value or as a list."""
+"""The other keys of a sweep file; it may also have any field of `Config`, as a value or as a list."""
 INSTEAD = {"seed": "seeds", "noise_variance": "noise"}
 """Fields of `Config` that are axes under another name."""
 MOST_RUNS = 10_000
-"""Runs of a sweep, at most."""
+"""Largest number of runs in a sweep."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a sweep: what `train_run` is told, and how the trained run is evaluated."""
+    """One run of a sweep: the arguments of `train_run`, and how the trained run is evaluated."""
 
     environment: str
     algorithm: str
@@ -112,37 +112,47 @@ class Grid:
         return grid
 
     def check_settings(self) -> None:
-        """Refuse settings that do not exist, before anything is computed."""
-        first = {name: value[0] if isinstance(value, list) else value for name, value in self.settings.items()}
+        """Refuse presets and settings that do not exist or that no run reads, before anything is computed."""
         for environment, preset in itertools.product(self.axes["environments"], self.axes["presets"]):
             if preset != PRESET:
-                make_config(environment, preset, **first)
-        # Seeds are checked where a run gets its id; runs that differ in their seed alone share all else
-        for job in {without_seed(job.run_id): job for job in self.jobs()}.values():
+                make_config(environment, preset)
+        # Seeds are checked where a run gets its id; runs that differ only in their seed share everything else
+        jobs = {without_seed(job.run_id): job for job in self.jobs()}.values()
+        for job in jobs:
             job.settings()
+        for name, value in self.settings.items():
+            if not any(name in job.fields for job in jobs):
+                first = next(job for job in jobs if not job.is_baseline)
+                idle = {name: value[0] if isinstance(value, list) else value}
+                replace(first, fields=first.fields | idle).settings()  # an error that names its choice
 
     def jobs(self) -> list[Job]:
-        """Every run, seeds outermost: a sweep that is cut short has all variants of its first seeds."""
+        """Every run, seeds outermost: a sweep that is cut short has all variants of its first seeds.
+
+        Variants differ in the settings they read: each run takes those of the grid that have an effect on it.
+        """
         lists = {name: value for name, value in self.settings.items() if isinstance(value, list)}
         fixed = {name: value for name, value in self.settings.items() if not isinstance(value, list)}
         jobs: dict[str, Job] = {}
+        read: dict[tuple[Any, ...], dict[str, Any]] = {}
         order = ("seeds", "environments", "presets", "distractors", "noise", "algorithms")
         for seed, environment, preset, distractors, noise, algorithm in itertools.product(
             *(self.axes[name] for name in order)
         ):
-            for values in itertools.product(*lists.values()):
+            for number, values in enumerate(itertools.product(*lists.values())):
                 shown = {"seed": seed, "noise_variance": float(noise), "distractors": distractors}
                 baseline = algorithm in BASELINES
-                told = {**fixed, **dict(zip(lists, values, strict=True))}
-                if baseline:
-                    told = {name: value for name, value in told.items() if name in SETTABLE}
+                variant = environment, preset, algorithm, number
+                if variant not in read:
+                    read[variant] = _read_by(*variant[:3], {**fixed, **dict(zip(lists, values, strict=True))})
+                asked = read[variant]
                 job = Job(
                     environment,
                     algorithm,
                     PRESET if baseline else preset,
                     self._steps(environment, algorithm),
-                    {**shown, **told},
-                    tuple(name for name in lists if name in told),
+                    {**shown, **asked},
+                    tuple(name for name in lists if name in asked),
                     int(self.options["final_episodes"]),
                     tuple(sorted({float(noise), *map(float, self.options["final_noise"])})),
                 )
@@ -156,6 +166,15 @@ class Grid:
             return int(steps)
         baseline = algorithm in BASELINES
         return rl_zoo.settings(algorithm, environment).total_timesteps if baseline else default_timesteps(environment)
+
+
+def _read_by(environment: str, preset: str, algorithm: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that have an effect on the runs of a variant."""
+    if algorithm in BASELINES:
+        return {name: value for name, value in settings.items() if name in SETTABLE}
+    variant = make_config(environment, preset, algorithm).settings()
+    effective = Config.built({**variant, **settings}, {}).settings()
+    return {name: value for name, value in settings.items() if name in effective}
 
 
 def _check_keys(document: Any, source: str) -> None:
@@ -208,7 +227,7 @@ def _check_options(options: Mapping[str, Any], source: str) -> None:
         raise ConfigError(f"{source}: final_episodes must be a positive whole number, got {episodes!r}.")
     numbers = noise if isinstance(noise, list) else [None]
     if not all(isinstance(x, (int, float)) and not isinstance(x, bool) and 0 <= x < float("inf") for x in numbers):
-        raise ConfigError(f"{source}: final_noise must be a list of variances, none negative, got {noise!r}.")
+        raise ConfigError(f"{source}: final_noise must be a list of non-negative variances, got {noise!r}.")
     for value in steps.values() if isinstance(steps, Mapping) else [steps]:
         if value is not None and not is_whole(value):
             raise ConfigError(f"{source}: total_timesteps must be a positive whole number, got {value!r}.")
@@ -217,7 +236,7 @@ def _check_options(options: Mapping[str, Any], source: str) -> None:
 def _listed(value: Any, key: str, source: str) -> list[Any]:
     if key == "seeds" and isinstance(value, int) and not isinstance(value, bool):
         if not 1 <= value <= MOST_RUNS:
-            raise ConfigError(f"{source}: seeds must lie between 1 and {MOST_RUNS:,}, got {value:,}.")
+            raise ConfigError(f"{source}: seeds must be between 1 and {MOST_RUNS:,}, got {value:,}.")
         return list(range(value))
     values = value if isinstance(value, list) else [value] if value is not None else []
     kinds: Any = {"noise": (int, float), "distractors": int, "seeds": int}.get(key, str)
@@ -235,7 +254,7 @@ _KINDS = {
     "environments": "environment ids",
     "algorithms": "names",
     "presets": "names",
-    "noise": "variances, none negative",
-    "distractors": "whole numbers, none negative",
-    "seeds": "whole numbers, none negative (or be one: that many seeds from 0)",
+    "noise": "non-negative variances",
+    "distractors": "non-negative whole numbers",
+    "seeds": "non-negative whole numbers (or be a single one: that many seeds, from 0)",
 }

@@ -1,4 +1,4 @@
-"""`metrics.csv`: one row per epoch, appended as training goes on."""
+"""`metrics.csv`: one row per epoch, appended during training."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def make_run_id(env_id: str, algorithm: str, preset: str, config: Config | Basel
 
 
 def word(value: Any) -> str:
-    """A setting in a run id: a number as short as it can be without being taken for another."""
+    """A setting in a run id: a number is as short as it can be without ambiguity."""
     if not isinstance(value, float):
         return str(value)
     short = f"{value:g}"

@@ -40,7 +40,7 @@ def _commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:
-        # A virtual environment may lie inside somebody else's repository: only our own layout counts.
+        # A virtual environment may be inside somebody else's repository: only our own layout counts.
         if Path(git("rev-parse", "--show-toplevel")) / "src" / "rsa2c" != package:
             return None
         modified = git("status", "--porcelain", "--untracked-files=no")

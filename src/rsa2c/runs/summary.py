@@ -1,4 +1,4 @@
-"""What a table of runs shows of one."""
+"""What a table of runs shows about each run."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Sweeps: a grid of runs, trained and evaluated side by side.
 
-A sweep is a folder of run folders. A run that is finished there is never repeated and one that was stopped continues
-from its checkpoint, so starting a sweep again is how to continue it. A run that fails is named at the end and stops
-no other. A trained run is evaluated over `final_episodes` fixed-seed episodes at each of `final_noise`, and at the
-noise it was trained with.
+A sweep is a folder of run folders. A finished run is never repeated and one that was stopped continues from its
+checkpoint, so a sweep is continued by starting it again. A run that fails is named at the end and does not stop the
+others. A trained run is evaluated over `final_episodes` fixed-seed episodes at each of `final_noise`, and at the noise
+it was trained with.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _summary(job: Job, data: RunData) -> Summary:
 
 
 def run_job(job: Job, out: PathLike, tell: Tell = _summary) -> Summary:
-    """Train a run, or continue it, evaluate it, and tell what came of it."""
+    """Train a run, or continue it, evaluate it, and return what `tell` makes of its data."""
     from rsa2c.runs import training
 
     run = Run(Path(out) / job.run_id)
@@ -63,13 +63,13 @@ def run_job(job: Job, out: PathLike, tell: Tell = _summary) -> Summary:
 
 
 def check_same(job: Job, data: RunData) -> None:
-    """Refuse a folder whose run was made with other settings than this sweep's."""
+    """Refuse a folder whose run was made with settings other than this sweep's."""
     path = data.run.path
     if (data.algorithm, data.environment) != (job.algorithm, job.environment):
         raise ConfigError(f"run {path} is {data.algorithm} on {data.environment}. Use another --out.")
     if data.total_timesteps > job.total_timesteps:
         raise ConfigError(
-            f"run {path} was told to train {data.total_timesteps:,} steps, the sweep asks for "
+            f"run {path} was asked to train {data.total_timesteps:,} steps, the sweep asks for "
             f"{job.total_timesteps:,}. Use another --out, or delete that run's folder."
         )
     for name, asked in job.settings().settings().items():
@@ -83,7 +83,7 @@ def check_same(job: Job, data: RunData) -> None:
 
 @dataclass
 class Progress:
-    """Where a sweep stands, for a display."""
+    """The state of a sweep, for a display."""
 
     jobs: Sequence[Job]
     out: Path
@@ -102,7 +102,7 @@ def run_sweep(
     show: Callable[[Progress, int | None], None] = lambda progress, ended: None,
     tell: Tell = _summary,
 ) -> Progress:
-    """Run every job; `show(progress, i)` is called about once a second and whenever job i ended.
+    """Run every job; `show(progress, i)` is called about once a second and whenever job i ends.
 
     `tell` is called where the run was made; it must be importable there.
     """
@@ -140,7 +140,7 @@ def _when_free(call: Callable[[], Any]) -> Any:
 
 
 def is_done(job: Job, out: PathLike) -> bool:
-    """Whether a run is trained and evaluated as the job asks; False too if its folder cannot be read."""
+    """Whether a run is trained and evaluated as the job asks; also False if its folder cannot be read."""
     run = Run(Path(out) / job.run_id)
     try:
         return run.config_path.exists() and is_whole(job, RunData.of(run))
@@ -149,7 +149,7 @@ def is_done(job: Job, out: PathLike) -> bool:
 
 
 def is_whole(job: Job, data: RunData) -> bool:
-    """Whether a run is trained and evaluated as the job asks; one that is damaged or made otherwise is an error."""
+    """Whether a run is trained and evaluated as the job asks; one that is damaged or has other settings is an error."""
     from rsa2c.runs import training
 
     check_same(job, data)

@@ -30,7 +30,7 @@ class Tracker:
     """Writes one event file in a folder; a context manager.
 
     TensorBoard's own `EventFileWriter` writes in a thread, which prints a traceback when the disk is full; here an
-    event is in the file when it has been added.
+    event is in the file as soon as it has been added.
     """
 
     def __init__(self, folder: PathLike, first_step: int = 0) -> None:

@@ -92,7 +92,7 @@ def resume_run(
 ) -> Run:
     """Continue from a run's last checkpoint to `total_timesteps`, counted from the run's beginning.
 
-    Unset, it is the number the run was first told. A run stopped before its first checkpoint begins again, and so does
+    Unset, it is the number the run was created with. A run stopped before its first checkpoint starts over, and so does
     every baseline that was stopped.
     """
     run = Run.open(path)
@@ -105,7 +105,7 @@ def resume_run(
         with closing(_resumable(data)) as agent:
             if remaining(agent, total) <= 0:
                 raise ConfigError(
-                    f"run {run.path} has {trained_steps(agent):,} training steps, {total:,} were asked for. "
+                    f"run {run.path} has {trained_steps(agent):,} training steps already, {total:,} were asked for. "
                     f"Ask for more with: rsa2c resume {run.path} --total-timesteps N"
                 )
             run.rewind(agent.epoch, agent.num_timesteps)
@@ -116,7 +116,7 @@ def resume_run(
 
 
 def is_finished(run: Run | RunData, total_timesteps: int | None = None) -> bool:
-    """Whether a run has the training steps it was told to make (or `total_timesteps`)."""
+    """Whether a run has all the training steps it was asked to make (or `total_timesteps`)."""
     data = RunData.of(run)
     total = total_timesteps if total_timesteps is not None else data.total_timesteps
     return data.checkpoint is not None and data.steps >= total
@@ -125,8 +125,8 @@ def is_finished(run: Run | RunData, total_timesteps: int | None = None) -> bool:
 def judge(
     run: Run | RunData, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)
 ) -> RunData:
-    """Evaluate a trained run, `returns.npz`: a row for each noise variance. Rows that it has already, with as many
-    episodes, are kept. What is known of the run afterwards."""
+    """Evaluate a trained run, with a row of `returns.npz` for each noise variance, and return its data with the result.
+    Rows that are already there with as many episodes are kept."""
     data = RunData.of(run)
     if is_judged(data, episodes, noise_variances):
         return data
@@ -144,7 +144,7 @@ def judge(
 def is_judged(
     run: Run | RunData, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)
 ) -> bool:
-    """Whether the final evaluation is there, of that many episodes and with at least those noise variances."""
+    """Whether the run has a final evaluation of that many episodes, with at least those noise variances."""
     known = RunData.of(run).returns
     if known is None:
         return False
@@ -165,7 +165,7 @@ def _resumable(data: RunData) -> RSA2C:
     """The agent at its last checkpoint; a new one before the first."""
     if data.checkpoint is not None:
         return data.kernel_agent
-    _ = data.config  # refuses by name a setting that does not exist
+    _ = data.config  # refuses a setting that does not exist, by name
     return RSA2C(data.environment, preset=data.document["preset"], **data.settings)
 
 
@@ -175,7 +175,7 @@ def trained_steps(agent: RSA2C) -> int:
 
 
 def remaining(agent: RSA2C, total: int) -> int:
-    """Training steps that are left of `total`."""
+    """Training steps still missing from `total`."""
     return total - trained_steps(agent)
 
 

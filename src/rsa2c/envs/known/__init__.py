@@ -1,4 +1,4 @@
-"""What is true of each environment this package knows: one module per environment, found by Gymnasium id.
+"""The facts about each environment this package knows: one module per environment, found by Gymnasium id.
 
     find("Pendulum-v1").features[2]    # Quantity(name='angular velocity', unit='rad/s')
 

@@ -44,7 +44,7 @@ class RLZoo:
 
 @dataclass(frozen=True)
 class Known:
-    """Everything this package knows about one environment beyond what Gymnasium says of it."""
+    """Everything this package knows about one environment beyond what Gymnasium says about it."""
 
     id: str
     features: tuple[Quantity, ...]
@@ -61,7 +61,7 @@ class Known:
     vector: Callable[[int], Any] | None = None
     """Makes n copies that are stepped as arrays, if this package implements the dynamics itself."""
     optimality_gap: Callable[[Any, int], float] | None = None
-    """Relative excess cost of a policy over the known optimum on so many fixed starts, if the optimum is known."""
+    """Relative excess cost of a policy over the known optimum on a number of fixed starts, if the optimum is known."""
 
 
 def by_id(*known: Known) -> dict[str, Known]:
