@@ -211,3 +211,22 @@ def test_settings_of_version_1_that_are_gone_are_named():
 def test_the_default_guidance_is_ours_and_the_papers_is_the_released_one():
     assert isinstance(make_config("Ant-v5").guidance, ShadowGuidance)
     assert isinstance(make_config("Ant-v5", "paper").guidance, ReleasedGuidance)
+
+
+def test_constants_that_were_settings_have_the_value_that_old_files_may_have():
+    from rsa2c.algorithm import admission, guidance, projection
+    from rsa2c.config import upgrade
+
+    now = {
+        "attribution_samples": guidance.SAMPLES,
+        "attribution_ridge": guidance.RIDGE,
+        "attribution_nodes": guidance.NODES,
+        "shadow_features": guidance.SHADOW_FEATURES,
+        "null_factor": guidance.NULL_FACTOR,
+        "weight_power": guidance.WEIGHT_POWER,
+        "shortest_length_scale": guidance.SHORTEST_LENGTH_SCALE,
+        "cme_permutations": guidance.CME_PERMUTATIONS,
+        "reproject_ridge": projection.REPROJECTION_RIDGE,
+    }
+    assert now.items() <= upgrade.CONSTANT.items()
+    assert upgrade.ADMISSION_LIMIT == admission.ADMISSION_LIMIT

@@ -51,6 +51,8 @@ class RSA2C(Trained):
     ) -> None:
         self._source = env
         self._env: VectorEnv | None = None
+        if snapshot is not None and (algorithm or settings or feature_names):
+            raise ConfigError("a snapshot has its algorithm, settings and feature names already; leave them out.")
         if snapshot is None:
             if isinstance(env, VectorEnv):
                 settings.setdefault("n_envs", env.num_envs)

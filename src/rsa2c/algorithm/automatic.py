@@ -43,7 +43,7 @@ class Sizes:
 
     @property
     def epoch_steps(self) -> int:
-        """Environment steps of the first epoch."""
+        """Environment steps of an epoch, before any growth (`horizon_at`)."""
         return self.n_envs * self.horizon
 
 

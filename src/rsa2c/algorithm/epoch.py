@@ -104,10 +104,9 @@ def epoch(
         with clock("diagnose"):
             target = standardised(advantage)
             metrics |= diagnostics.of_epoch(batch, target, fit, policy.mean, guided.policy, guided.value)
-    work = Work(
-        batch.n, len(batch.points), mean.kernel.dimension, mean.coefficients.shape[1], before, actor_basis, value_basis,
-        len(np.unique(guided.policy.sigma)), growths, guided.work, guided.reprojections, followed,
-    )  # fmt: skip
+    sizes = env.num_envs * horizon, batch.n, len(batch.points), *_dimensions(mean)
+    work = Work(*sizes, before, actor_basis, value_basis, len(np.unique(guided.policy.sigma)), growths, guided.work,
+                guided.reprojections, followed)  # fmt: skip
     return after, EpochRecord(metrics, clock.seconds, work, guided.attribution)
 
 
@@ -130,6 +129,11 @@ def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gam
         "value_states": state.value.dictionary.size if state.value is not None else 0,
         "weight_ratio": float(weights.max() / weights.min()),
     }
+
+
+def _dimensions(mean: RKHSFunction) -> tuple[int, int]:
+    """Features d and action dimensions m."""
+    return mean.kernel.dimension, len(mean.output_names)
 
 
 def _raw(x: NDArray, mean: RKHSFunction) -> NDArray[np.float64]:

@@ -62,6 +62,8 @@ class Reprojection:
 class Work:
     """The sizes of one epoch: N transitions on N + S points, d features, m action dimensions, and what happened."""
 
+    steps: int
+    """Environment steps, those on which an environment only resets itself included."""
     transitions: int
     points: int
     features: int

@@ -152,7 +152,7 @@ def _made(kind: type[Made], settings: Mapping[str, Any], used: set[str]) -> Made
         if field.name in CHOICES:
             choice = CHOICES[field.name]
             name = settings.get(choice.tag, choice.name_of(field.default))
-            if name not in choice.alternatives:
+            if not isinstance(name, str) or name not in choice.alternatives:
                 near = did_you_mean(str(name), choice.alternatives)
                 raise ConfigError(f"{choice.tag} must be one of {_quoted(choice.alternatives)}, got {name!r}.{near}")
             used.add(choice.tag)

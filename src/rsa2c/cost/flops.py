@@ -45,7 +45,7 @@ from rsa2c.kernel.kernels import KERNELS
 def flops(config: Config, epoch: Work) -> dict[str, float]:
     """Operations of each phase of an epoch."""
     d, m = epoch.features, epoch.outputs
-    steps, per_step = Sizes.of(config).epoch_steps, 2 * epoch.policy.states * m + 6 * m + 2 * d
+    steps, per_step = epoch.steps, 2 * epoch.policy.states * m + 6 * m + 2 * d
     counts = {
         "collect": kernel(config, steps, epoch.policy.states, d) + steps * per_step,
         "admit": sum(_growth(config, growth, d) for growth in epoch.growths),

@@ -30,7 +30,7 @@ def typical_epoch(config: Config, features: int, outputs: int, states: int) -> W
     offered = full or states < sizes.capacity
     growths = tuple(replace(growth, outputs=owner) for owner in owners) if offered else ()
     actor = Basis(states, gram=not full)
-    epoch = Work(n, n + sizes.n_envs, features, outputs, Basis(states), actor, value, growths=growths)
+    epoch = Work(n, n, n + sizes.n_envs, features, outputs, Basis(states), actor, value, growths=growths)
     guidance = config.guidance
     if not isinstance(guidance, ShadowGuidance | ReleasedGuidance):
         return epoch

@@ -88,5 +88,5 @@ RELEASED: dict[str, Any] = {
     "cme_embedding": "paper",
 }
 """What the preset `paper` has in every environment: the paper's algorithm, with the gaps of its table filled from the
-released code. Signed attributions of the Value Critic itself by one sampled permutation, plain gradient on coefficients,
-no re-projection: each can be changed by one setting."""
+released code. Signed attributions of the Value Critic itself by one sampled permutation, plain gradient on
+coefficients, no re-projection: each can be changed by one setting."""
