@@ -1,4 +1,4 @@
-"""The agent: what users of the library hold in their hands."""
+"""The agent: it trains, saves and loads; what can be asked of it is in `trained.py`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RSA2C(Trained):
 
     preset: str
     history: list[dict[str, float]]
-    """A row of metrics for each epoch of this agent's life."""
+    """A row of metrics for each epoch."""
     attribution_log: list[tuple[int, NDArray, NDArray]]
     """Epoch, mean absolute attribution (d,) and kernel weights (d,) of each attribution."""
     record: EpochRecord | None
@@ -64,7 +64,7 @@ class RSA2C(Trained):
         self.record = None
 
     def _begun(self, name: str, names: tuple[str, ...] | None, preset: str, config: Config) -> Snapshot:
-        """What there is before the first epoch: the environment looked at, and a warm-up in it."""
+        """Everything before the first epoch: inspect the environment, settle the sizes, warm up."""
         with limited_threads(config.threads):
             probe = _make_env(self._source, config, None)
             try:

@@ -42,7 +42,7 @@ class Trained:
         deterministic: bool = True,
         rng: np.random.Generator | None = None,
     ) -> tuple[NDArray[np.float32], Any]:
-        """The action for one observation (d,) or a batch (N, d), as Stable-Baselines3 has it.
+        """The action for one observation (d,) or a batch (N, d), as in Stable-Baselines3.
 
         `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
         not deterministic, the agent's own generator unless given.
@@ -55,7 +55,7 @@ class Trained:
 
     @property
     def env_id(self) -> str:
-        """Id of the environment, or the name of its class where it has none."""
+        """Id of the environment, or the name of its class if it has no id."""
         return self.task.env_id
 
     @property

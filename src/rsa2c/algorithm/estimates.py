@@ -25,7 +25,7 @@ def advantages(batch: Batch, values: NDArray[Any], gamma: float, lam: float) -> 
 
 
 def discounted_returns(batch: Batch, values: NDArray[Any] | None, gamma: float) -> NDArray[np.float64]:
-    """Discounted returns to go (N,); a segment that did not terminate goes on with its last point's value.
+    """Discounted returns to go (N,); a segment that did not terminate continues with its last point's value.
 
     `values` (N + S,) are those of `batch.points`; None counts nothing after the segment.
     """

@@ -51,7 +51,7 @@ def td_sweeps(
 def mc_sweeps(
     phi: NDArray, batch: Batch, weights: NDArray, gamma: float, step: float, ridge: float, sweeps: int
 ) -> NDArray[np.float64]:
-    """Gradient steps of kernel ridge regression on Monte-Carlo returns, one a transition.
+    """Gradient steps of kernel ridge regression on Monte-Carlo returns, one per transition.
 
     The sweep of `td_sweeps` with every transition an ending one and the return as its reward.
     """

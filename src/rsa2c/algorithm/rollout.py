@@ -34,8 +34,8 @@ class Batch:
     latents: NDArray[Any]  # (N, m) u as drawn, before squashing
     means: NDArray[Any]  # (N, m) h(s)
     rewards: NDArray[np.float64]  # (N,) in the environment's units
-    terminated: NDArray[np.bool_]  # (N,) the episode ended: no value after it
-    truncated: NDArray[np.bool_]  # (N,) the environment stopped it: its value goes on
+    terminated: NDArray[np.bool_]  # (N,) the episode ended, and no value follows
+    truncated: NDArray[np.bool_]  # (N,) the environment stopped it, and its value continues
     cut: NDArray[np.bool_]  # (N,) we stopped it, by the restart kernel or at the end of the epoch
     episode_returns: NDArray[np.float64]  # of episodes that ended by themselves
     episode_lengths: NDArray[np.int64]

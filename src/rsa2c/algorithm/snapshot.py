@@ -205,7 +205,7 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
 
 
 def _from_version_1(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
-    """Version 1 wrote settings without an effect, a Value Critic where there was none, one standard deviation for all
+    """Version 1 wrote settings without an effect, a Value Critic even without one, one standard deviation for all
     actions, and counted the epochs of attributions from zero."""
     config = upgraded_settings(metadata["config"])
     tensors = {
@@ -247,5 +247,5 @@ def _names(metadata: Metadata, key: str) -> tuple[str, ...]:
 
 def _count(value: Any, name: str) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{name} must be a whole number that is not negative, got {value!r}")
+        raise ValueError(f"{name} must be a non-negative whole number, got {value!r}")
     return value

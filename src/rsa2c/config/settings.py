@@ -1,4 +1,4 @@
-"""Everything a training run can be told, as one frozen dataclass.
+"""All settings of a training run, as one frozen dataclass.
 
 `Config` holds what every run has, and one object for each choice that brings settings of its own (`choices.py`). Users
 see one flat list of names, the same in Python, on the command line and in files: `value_fit="td", value_step=0.05`.
@@ -106,7 +106,7 @@ class Config:
     evaluation_episodes: Annotated[int, POSITIVE] = 20
     """Fixed-seed episodes of those evaluations."""
     step_timeout: Annotated[float | None, POSITIVE] = 300.0
-    """Seconds that one step or reset of all environments may take before the run is stopped; unset waits for ever."""
+    """Seconds that one step or reset of all environments may take before the run is stopped; unset waits without limit."""
     diagnostics: bool = False
     """Record the quantities of the convergence theory each epoch: zeta_a, lambda_F, projection errors, kernel drift."""
     precision: Literal["float32", "float64"] = "float32"

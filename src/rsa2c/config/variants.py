@@ -73,7 +73,7 @@ def make_config(env_id: str, preset: str = "default", algorithm: str | None = No
 
 
 def default_timesteps(env_id: str) -> int:
-    """Steps of a run that was not told how many."""
+    """Training steps of a run if none are given."""
     known = find(env_id)
     return USUAL_TIMESTEPS if known is None else known.total_timesteps
 
