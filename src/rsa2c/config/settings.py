@@ -106,7 +106,7 @@ class Config:
     evaluation_episodes: Annotated[int, POSITIVE] = 20
     """Fixed-seed episodes of those evaluations."""
     step_timeout: Annotated[float | None, POSITIVE] = 300.0
-    """Seconds that one step or reset of all environments may take before the run is stopped; unset waits without limit."""
+    """Seconds that one step or reset of all environments may take before the run is stopped; unset means no limit."""
     diagnostics: bool = False
     """Record the quantities of the convergence theory each epoch: zeta_a, lambda_F, projection errors, kernel drift."""
     precision: Literal["float32", "float64"] = "float32"
