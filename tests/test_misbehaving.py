@@ -129,7 +129,7 @@ def test_an_alarm_that_comes_as_the_watch_ends_sets_no_other():
     before = signal.getsignal(signal.SIGALRM)
     with watching("Late-v0", None, TIMEOUT) as watch:
         pass
-    watch._ring(signal.SIGALRM, None)
+    watch.ring(signal.SIGALRM, None)
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is before
 

@@ -20,7 +20,7 @@ from rsa2c.config import Config, preset_names
 from rsa2c.envs import make_env
 from rsa2c.errors import DataError, EnvError, FileFormatError, NotFoundError, RSA2CError
 from rsa2c.files import read_yaml, tensor_bytes
-from rsa2c.runs.baseline_training import _check_architecture
+from rsa2c.runs.baseline_training import check_architecture
 from rsa2c.runs.folder import Run
 from rsa2c.runs.sweep import Grid
 from strangers import DATA, TARGETS, corpus, mutated, read, watched
@@ -157,11 +157,11 @@ def test_metadata_that_no_agent_has_is_refused(tmp_path, key, value):
 
 def test_a_baselines_layers_must_be_those_of_its_parameters():
     shapes = {(400, 3), (300, 400), (300,), (1, 300)}
-    _check_architecture({"net_arch": [400, 300], "log_std_init": -3}, shapes)
-    _check_architecture({"net_arch": {"pi": [400, 300], "qf": [400]}}, shapes)
+    check_architecture({"net_arch": [400, 300], "log_std_init": -3}, shapes)
+    check_architecture({"net_arch": {"pi": [400, 300], "qf": [400]}}, shapes)
     for bad in ({"net_arch": [400, 10**9]}, {"net_arch": [300, 400]}, {"net_arch": ["x"]}, {"n_critics": 10**9}):
         with pytest.raises(ValueError, match=r"units|no run of rsa2c"):
-            _check_architecture(bad, shapes)
+            check_architecture(bad, shapes)
 
 
 # Names

@@ -93,7 +93,7 @@ class Watch:
             return self._misshapen(*odd)
         return f"{self._where(who)} failed in the environment's own code: {described(error)}"
 
-    def _ring(self, number: int, frame: FrameType | None) -> None:
+    def ring(self, number: int, frame: FrameType | None) -> None:
         """Handle the alarm: stop a call that has used up its time, or set the alarm again for one that began later."""
         if self._over or self.timeout is None:
             return
@@ -114,7 +114,7 @@ class Watch:
             yield
             return
         try:
-            with handlers(self._ring, signal.SIGALRM):
+            with handlers(self.ring, signal.SIGALRM):
                 signal.setitimer(signal.ITIMER_REAL, self.timeout)
                 try:
                     yield

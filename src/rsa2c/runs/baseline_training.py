@@ -135,7 +135,7 @@ def _policy(name: str, config: BaselineConfig, env: Any, tensors: Tensors) -> An
     prefix = "policy."
     state = {key.removeprefix(prefix): torch.from_numpy(x) for key, x in tensors.items() if key.startswith(prefix)}
     architecture = config.arguments.get("policy_kwargs", {})
-    _check_architecture(architecture, {tuple(x.shape) for x in state.values()})
+    check_architecture(architecture, {tuple(x.shape) for x in state.values()})
     arguments = {"use_sde": config.arguments.get("use_sde", False), **architecture}
     model = getattr(sb3, name.upper())("MlpPolicy", env, device="cpu", _init_setup_model=False)
     model.policy = model.policy_class(env.observation_space, env.action_space, lambda _: 0.0, **arguments)
@@ -156,7 +156,7 @@ def _normaliser(env: Any, tensors: Tensors, metadata: Metadata) -> Any:
     return normaliser
 
 
-def _check_architecture(architecture: dict[str, Any], shapes: set[tuple[int, ...]]) -> None:
+def check_architecture(architecture: dict[str, Any], shapes: set[tuple[int, ...]]) -> None:
     """Refuse layers that a file has no parameters for, before SB3 allocates them."""
     if unknown := set(architecture) - {"net_arch", "log_std_init"}:
         raise ValueError(f"policy_kwargs has {', '.join(map(str, unknown))}, which no run of rsa2c has")
