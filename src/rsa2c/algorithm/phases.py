@@ -106,7 +106,7 @@ def step_actor(
 ) -> tuple[GaussianPolicy, float]:
     """The policy after a step of its mean, and the step's mean KL.
 
-    The KL target shrinks as batches grow (`batch_doubling`): late policies then no longer lose what they had.
+    The KL target shrinks as batches grow (`batch_doubling`): late policies then lose less of what they had.
     """
     direction, rule = step_direction(fit, policy.mean.dictionary, config.metric), config.step
     if isinstance(rule, KLStep):

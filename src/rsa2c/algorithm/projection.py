@@ -112,13 +112,9 @@ def on_new_scale(
 
     A function that is `refitted` next, as the Value Critic in closed form, needs no projection.
     """
-    x, outputs = normaliser(raw), len(function.output_names)
-    centres = normaliser(function.remembered_states)
-    kept_ones = function.dictionary.readmitted(function.kernel, centres, _keep(config, epoch))
-    refilled, kept = _readmitted(kept_ones, x, config, epoch)
-    move = Reprojection(function.dictionary.size, len(kept), refilled.size, len(x), outputs)
-    start = np.zeros((refilled.size, outputs))
-    start[: len(kept)] = function.coefficients[kept]
+    x, centres = normaliser(raw), normaliser(function.remembered_states)
+    kept = function.dictionary.readmitted(function.kernel, centres, _keep(config, epoch))
+    refilled, start, move = _refilled(function, kept, x, config, epoch)
     if refitted and isinstance(config.value, LSTD):
         return replace(function, dictionary=refilled, coefficients=start, normaliser=normaliser), move
     targets = function(raw) - function.offset
@@ -131,14 +127,18 @@ def _keep(config: Config, epoch: int) -> float:
     return READMISSION * threshold_at(config, epoch)
 
 
-def _readmitted(
-    kept: tuple[Dictionary, NDArray], x: NDArray, config: Config, epoch: int
-) -> tuple[Dictionary, NDArray]:
-    """A dictionary of what was kept, with its room refilled from x, and the kept positions."""
+def _refilled(
+    function: RKHSFunction, kept: tuple[Dictionary, NDArray], x: NDArray, config: Config, epoch: int
+) -> tuple[Dictionary, NDArray[np.float64], Reprojection]:
+    """What was kept of a function's dictionary, with its room refilled from x, the coefficients that go with it, and
+    the sizes of the move."""
     dictionary, positions = kept
     room = min(Sizes.of(config).capacity - dictionary.size, limit_of(config))
     refilled = dictionary.grown(x[-config.admission.admission_candidates :], threshold_at(config, epoch), room)
-    return refilled, positions
+    outputs = len(function.output_names)
+    start = np.zeros((refilled.size, outputs))
+    start[: len(positions)] = function.coefficients[positions]
+    return refilled, start, Reprojection(function.dictionary.size, len(positions), refilled.size, len(x), outputs)
 
 
 def on_new_weights(
@@ -150,13 +150,10 @@ def on_new_weights(
     epoch: int,
 ) -> tuple[RKHSFunction, Reprojection]:
     """The function on the reweighted kernel: admitted again, room refilled from x, re-projected at x."""
-    old, outputs = function.dictionary.size, len(function.output_names)
     if isinstance(rule, ReleasedGuidance) and not rule.reproject:
-        reweighted = Dictionary(function.kernel.reweighted(weights), function.centres, function.dictionary.errors)
-        return replace(function, dictionary=reweighted), Reprojection(old, old, old, len(x), outputs)
-    kept_ones = function.dictionary.reweighted(weights, _keep(config, epoch))
-    refilled, kept = _readmitted(kept_ones, x, config, epoch)
-    start = np.zeros((refilled.size, outputs))
-    start[: len(kept)] = function.coefficients[kept]
-    moved = function.project(refilled, x, REPROJECTION_RIDGE, start)
-    return moved, Reprojection(old, len(kept), refilled.size, len(x), outputs)
+        q, reweighted = function.dictionary.size, function.kernel.reweighted(weights)
+        same = Dictionary(reweighted, function.centres, function.dictionary.errors)
+        return replace(function, dictionary=same), Reprojection(q, q, q, len(x), len(function.output_names))
+    kept = function.dictionary.reweighted(weights, _keep(config, epoch))
+    refilled, start, move = _refilled(function, kept, x, config, epoch)
+    return function.project(refilled, x, REPROJECTION_RIDGE, start), move
