@@ -11,7 +11,7 @@ from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.snapshot import Task
-from rsa2c.algorithm.state import TrainingState
+from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.algorithm.threads import limited_threads
 from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
 from rsa2c.attribution.explaining import Groups
@@ -94,29 +94,34 @@ class Trained:
         return self.state.steps
 
     @property
+    def acting(self) -> TrainingState | Kept:
+        """What acts and is explained: the policy that was kept as the best, or where none was, the last."""
+        return self.state.kept or self.state
+
+    @property
     def policy(self) -> GaussianPolicy:
-        """The Gaussian policy."""
-        return self.state.policy
+        """The Gaussian policy that acts."""
+        return self.acting.policy
 
     @property
     def policy_mean(self) -> RKHSFunction:
         """h, the Gaussian's mean before squashing."""
-        return self.state.policy.mean
+        return self.policy.mean
 
     @property
     def value(self) -> RKHSFunction:
         """The Value Critic, in the environment's reward units."""
-        if self.state.value is None:
+        if self.acting.value is None:
             raise ConfigError(
                 "this agent was trained without a Value Critic (value_fit='none', as in RKHS-AC); "
                 "explain the action or the advantage instead, or train another algorithm."
             )
-        return self.state.value
+        return self.acting.value
 
     @property
     def advantage(self) -> RKHSFunction:
         """w_A(s): the advantage of u at s is w_A(s)^T Sigma^-1 (u - h(s)), in units of the batch's advantage spread."""
-        return self.state.advantage
+        return self.acting.advantage
 
     @property
     def importances(self) -> Importances:
@@ -126,7 +131,7 @@ class Trained:
     @property
     def background(self) -> NDArray[np.float64]:
         """(b, d): raw states visited last, the background of explanations."""
-        return self.state.background
+        return self.acting.background
 
     @property
     def kernel_weights(self) -> NDArray[np.float64]:
@@ -137,7 +142,7 @@ class Trained:
     def dictionary_sizes(self) -> dict[str, int]:
         """States in each dictionary."""
         sizes = {"actor": self.policy_mean.dictionary.size}
-        return sizes if self.state.value is None else {**sizes, "value": self.state.value.dictionary.size}
+        return sizes if self.acting.value is None else {**sizes, "value": self.acting.value.dictionary.size}
 
     @property
     def dictionary_size(self) -> int:
@@ -187,7 +192,7 @@ class Trained:
         """
         region = Region(np.asarray(epsilon, dtype=np.float64), norm, unit_scale(self, units))
         with limited_threads(self.config.threads):
-            return certify(self.policy, self.state.value, states, region)
+            return certify(self.policy, self.acting.value, states, region)
 
     def certified_radius(
         self, states: ArrayLike, amount: ArrayLike, norm: Norm = "l2", units: Units = "raw"

@@ -1,8 +1,8 @@
 """RSA2C: one epoch of the paper's Algorithm 1, as a function from state to state.
 
 Collect with the current policy, let the dictionaries grow, fit the Value Critic, attribute it by RKHS-SHAP, make the
-attributions the kernel's feature weights, fit the Advantage Critic, step the Actor. An epoch that fails returns
-nothing, and the state it was given is still what it was.
+attributions the kernel's feature weights, fit the Advantage Critic, step the Actor, keep the best policy. An epoch that
+fails returns nothing, and the state it was given is still what it was.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rsa2c.algorithm import diagnostics
 from rsa2c.algorithm.admission import admit
 from rsa2c.algorithm.automatic import horizon_at
 from rsa2c.algorithm.estimates import discounted_returns
+from rsa2c.algorithm.keeping import keep_best
 from rsa2c.algorithm.phases import (
     estimate_advantage,
     explore,
@@ -99,6 +100,7 @@ def epoch(
         epoch=t + 1,
         steps=state.steps + env.num_envs * horizon,
     )
+    after = replace(after, kept=keep_best(after, state.steps, env, config))
     metrics = _metrics(after, batch, values, kl, config.gamma)
     if config.diagnostics:
         with clock("diagnose"):

@@ -18,7 +18,7 @@ from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
-from rsa2c.algorithm.state import TrainingState
+from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.config import Config, upgraded_settings
 from rsa2c.errors import FileFormatError, RSA2CError
 from rsa2c.files import check_shapes, read_tensors, write_tensors
@@ -29,16 +29,18 @@ from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
 Tensors = dict[str, NDArray[Any]]
 Metadata = dict[str, Any]
 
-SHAPES = {
-    **{f"actor/{name}": axes for name, axes in (("centres", "q d"), ("errors", "q"), ("coefficients", "q m"))},
-    **dict.fromkeys(("actor/weights", "normaliser/mean", "normaliser/std", "scale/mean", "scale/variance"), "d"),
-    **dict.fromkeys(("bounds/low", "bounds/high", "policy/sigma"), "m"),
+ACTING_SHAPES = {
+    "actor/centres": "q d",
+    "actor/errors": "q",
+    "actor/coefficients": "q m",
+    "actor/weights": "d",
+    "normaliser/mean": "d",
+    "normaliser/std": "d",
+    "policy/sigma": "m",
     "advantage/coefficients": "q m",
     "background": "b d",
-    "importances/moments": "s d",
-    "importances/null": "s",
 }
-"""A model's tensors and the names of their axes: d features, m actions."""
+"""Tensors of what acts and is explained, and the names of their axes: d features, m actions."""
 VALUE_SHAPES = {
     "value/centres": "p d",
     "value/errors": "p",
@@ -47,6 +49,15 @@ VALUE_SHAPES = {
     "value/offset": "1",
 }
 """Those of the Value Critic, if there is one."""
+TRAINING_SHAPES = {
+    **dict.fromkeys(("scale/mean", "scale/variance"), "d"),
+    **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
+    "importances/moments": "s d",
+    "importances/null": "s",
+}
+"""What a model has besides."""
+KEPT = "kept/"
+"""Prefix of the tensors of the policy that is kept, where that is not the last one."""
 LOG_SHAPES = {"attributions/epoch": "n", "attributions/phi": "n d", "attributions/weights": "n d"}
 """What a checkpoint has besides, with its history."""
 
@@ -96,23 +107,15 @@ class Snapshot:
 def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
     """Tensors and JSON-able metadata of a snapshot."""
     state, task = snapshot.state, snapshot.task
-    policy, normaliser = state.policy, state.policy.mean.normaliser
     tensors: Tensors = {
-        **_packed("actor", policy.mean),
-        "advantage/coefficients": state.advantage.coefficients,
-        "normaliser/mean": normaliser.mean,
-        "normaliser/std": normaliser.std,
-        "bounds/low": policy.bounds.low,
-        "bounds/high": policy.bounds.high,
-        "policy/sigma": policy.sigma,
+        **_acting_tensors(state),
+        "bounds/low": state.policy.bounds.low,
+        "bounds/high": state.policy.bounds.high,
         "scale/mean": state.scale.mean,
         "scale/variance": state.scale.variance,
-        "background": state.background,
         "importances/moments": state.importances.moments,
         "importances/null": state.importances.null,
     }
-    if state.value is not None:
-        tensors |= _packed("value", state.value) | {"value/offset": state.value.offset}
     metadata: Metadata = {
         "kind": "state" if checkpoint else "model",
         "config": snapshot.config.settings(),
@@ -126,8 +129,11 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "num_timesteps": state.steps,
         "warmup_steps": state.warmup_steps,
         "importance_updates": state.importances.updates,
-        "clip": normaliser.clip,
+        "clip": state.policy.mean.normaliser.clip,
     }
+    if (kept := state.kept) is not None:
+        tensors |= {KEPT + name: tensor for name, tensor in _acting_tensors(kept).items()}
+        metadata["kept"] = {"epoch": kept.epoch, "num_timesteps": kept.steps, "score": kept.score}
     if checkpoint:
         columns = list(snapshot.history[0]) if snapshot.history else []
         metadata["history"] = columns
@@ -137,6 +143,19 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         tensors["attributions/phi"] = np.array([phi for _, phi, _ in log]).reshape(len(log), d)
         tensors["attributions/weights"] = np.array([weights for _, _, weights in log]).reshape(len(log), d)
     return tensors, metadata
+
+
+def _acting_tensors(acting: TrainingState | Kept) -> Tensors:
+    mean, value = acting.policy.mean, acting.value
+    tensors = {
+        **_packed("actor", mean),
+        "advantage/coefficients": acting.advantage.coefficients,
+        "normaliser/mean": mean.normaliser.mean,
+        "normaliser/std": mean.normaliser.std,
+        "policy/sigma": acting.policy.sigma,
+        "background": acting.background,
+    }
+    return tensors if value is None else {**tensors, **_packed("value", value), "value/offset": value.offset}
 
 
 def _packed(name: str, function: RKHSFunction) -> Tensors:
@@ -154,8 +173,10 @@ def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
     config = Config.of(metadata["config"])
     Sizes.of(config)  # a trained agent has no "auto" left
     checkpoint = metadata["kind"] == "state"
-    shapes = {**SHAPES, **(VALUE_SHAPES if config.has_value else {}), **(LOG_SHAPES if checkpoint else {})}
-    _check(tensors, shapes, len(features), len(actions))
+    acting = {**ACTING_SHAPES, **(VALUE_SHAPES if config.has_value else {})}
+    _check(tensors, {**acting, **TRAINING_SHAPES, **(LOG_SHAPES if checkpoint else {})}, len(features), len(actions))
+    if metadata.get("kept") is not None:
+        _check(tensors, {KEPT + name: axes for name, axes in acting.items()}, len(features), len(actions))
     limit = metadata.get("episode_limit")  # the first files of version 1 have none
     task = Task(
         str(metadata["env_id"]),
@@ -176,11 +197,37 @@ def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
 
 
 def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> TrainingState:
-    clip, sigma = float(metadata["clip"]), tensors["policy/sigma"]
-    normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], clip)
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
-    if not (clip > 0 and np.all(sigma > 0) and np.all(normaliser.std > 0) and np.all(bounds.low <= bounds.high)):
-        raise ValueError("clip, policy/sigma or normaliser/std is not positive, or bounds/low exceeds bounds/high")
+    clip = float(metadata["clip"])
+    if not (clip > 0 and np.all(bounds.low <= bounds.high)):
+        raise ValueError("clip is not positive, or bounds/low exceeds bounds/high")
+    kept = None
+    if (about := metadata.get("kept")) is not None:
+        own = {name.removeprefix(KEPT): tensor for name, tensor in tensors.items() if name.startswith(KEPT)}
+        kept = Kept(
+            **_acting(own, clip, bounds, config, task),
+            epoch=_count(about["epoch"], "epoch"),
+            steps=_count(about["num_timesteps"], "num_timesteps"),
+            score=float(about["score"]),
+        )
+    updates = _count(metadata["importance_updates"], "importance_updates")
+    return TrainingState(
+        **_acting(tensors, clip, bounds, config, task),
+        importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
+        scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
+        epoch=_count(metadata["epoch"], "epoch"),
+        steps=_count(metadata["num_timesteps"], "num_timesteps"),
+        warmup_steps=_count(metadata["warmup_steps"], "warmup_steps"),
+        kept=kept,
+    )
+
+
+def _acting(tensors: Tensors, clip: float, bounds: ActionBounds, config: Config, task: Task) -> dict[str, Any]:
+    """Policy, value, advantage and background, as fields of `TrainingState` and `Kept`."""
+    normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], clip)
+    sigma = tensors["policy/sigma"]
+    if not (np.all(sigma > 0) and np.all(normaliser.std > 0)):
+        raise ValueError("policy/sigma or normaliser/std is not positive")
 
     def function(name: str, outputs: tuple[str, ...]) -> RKHSFunction:
         kernel = kernel_from_name(config.kernel, float(config.length_scale), tensors[f"{name}/weights"])
@@ -190,18 +237,12 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     mean, value = function("actor", task.action_names), None
     if config.has_value:
         value = replace(function("value", ("value",)), offset=tensors["value/offset"])
-    updates = _count(metadata["importance_updates"], "importance_updates")
-    return TrainingState(
-        policy=GaussianPolicy(mean, sigma, bounds),
-        value=value,
-        advantage=replace(mean, coefficients=tensors["advantage/coefficients"]),
-        importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
-        scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
-        background=tensors["background"],
-        epoch=_count(metadata["epoch"], "epoch"),
-        steps=_count(metadata["num_timesteps"], "num_timesteps"),
-        warmup_steps=_count(metadata["warmup_steps"], "warmup_steps"),
-    )
+    return {
+        "policy": GaussianPolicy(mean, sigma, bounds),
+        "value": value,
+        "advantage": replace(mean, coefficients=tensors["advantage/coefficients"]),
+        "background": tensors["background"],
+    }
 
 
 def _from_version_1(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:

@@ -17,8 +17,22 @@ from rsa2c.algorithm.guidance import Importances
 from rsa2c.config import Config
 from rsa2c.kernel.rkhs import RKHSFunction
 
-COLLECT, ADMIT, ATTRIBUTE, WARMUP = range(4)
+COLLECT, ADMIT, ATTRIBUTE, WARMUP, KEEP = range(5)
 """Random streams of an epoch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The policy to act with, and what belongs to its epoch: the same as in `TrainingState`."""
+
+    policy: GaussianPolicy
+    value: RKHSFunction | None
+    advantage: RKHSFunction
+    background: NDArray[np.float64]
+    epoch: int
+    steps: int
+    score: float
+    """Mean return of the episodes that confirmed it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +55,8 @@ class TrainingState:
     """Environment steps so far, those of the warm-up included."""
     warmup_steps: int
     """Environment steps of the warm-up."""
+    kept: Kept | None = None
+    """The best policy so far; None before the first trial, and where the last policy is to act."""
 
 
 def generator(config: Config, epoch: int, *stream: int) -> np.random.Generator:

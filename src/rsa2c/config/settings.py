@@ -97,6 +97,10 @@ class Config:
     """Metric of the actor's step: natural gradient, RKHS gradient, or plain gradient on coefficients."""
     step: KLStep | ConstantStep | PolynomialStep = KLStep()
 
+    keep: Literal["last", "best"] = "last"
+    """The policy that acts after training: the last, or the best so far by trials without noise (their steps are not
+    counted)."""
+
     # Guidance
     guidance: ShadowGuidance | ReleasedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
 

@@ -32,6 +32,7 @@ GENERAL: dict[str, Any] = {
     "batch_doubling": 500_000,
     "capacity": 512,
     "initial_centres": 192,
+    "keep": "best",
 }
 """The settings of every environment without a preset of its own: one rule for all, found on Hopper-v5, Walker2d-v5 and
 HalfCheetah-v5 with seeds of 1000 and above (results/research.md)."""

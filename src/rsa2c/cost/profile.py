@@ -102,7 +102,7 @@ def _memory_of_an_epoch(agent: RSA2C) -> tuple[dict[str, int], Work]:
     Those stay until the epoch is complete, and an agent that was just loaded or warmed up made them untraced.
     """
     peaks: dict[str, int] = {}
-    functions = [agent.policy_mean] + ([] if agent.state.value is None else [agent.state.value])
+    functions = [agent.policy_mean] + ([] if agent.acting.value is None else [agent.acting.value])
     dictionaries = {id(function.dictionary): function.dictionary for function in functions}
     matrices = [vars(own).get(name) for own in dictionaries.values() for name in ("gram", "cholesky")]
     held = sum(matrix.nbytes for matrix in matrices if matrix is not None)

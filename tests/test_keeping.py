@@ -1,0 +1,66 @@
+"""The policy that acts after training: the best one, by episodes that nothing was learned from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from rsa2c import RSA2C, evaluate
+from rsa2c.algorithm import keeping
+from rsa2c.algorithm.keeping import first_episodes, keep_best
+
+SMALL = {"n_envs": 4, "horizon": 200, "capacity": 32, "initial_centres": 16}
+
+
+@pytest.fixture(scope="module")
+def trained() -> RSA2C:
+    agent = RSA2C("InvertedPendulum-v5", "advanced-ac", seed=3, backend="gymnasium", **SMALL)
+    return agent.learn(3_000)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_first_episodes_are_those_of_an_evaluation(trained: RSA2C, mode: AutoresetMode) -> None:
+    env = SyncVectorEnv([lambda: gym.make("InvertedPendulum-v5")] * 4, autoreset_mode=mode)
+    returns = first_episodes(trained.policy, env, 1000, 17, None)
+    env.close()
+    expected = evaluate(trained, "InvertedPendulum-v5", episodes=4, seed=17).returns
+    assert np.array_equal(returns, expected)
+
+
+def test_a_worse_policy_does_not_replace_the_one_kept(trained: RSA2C, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 1)
+    state, env, config = trained.state, trained.env, trained.config
+    first = keep_best(state, 0, env, config)
+    assert first is not None and first.policy is state.policy and first.score > 1.0
+    worse = replace(state.policy, mean=replace(state.policy.mean, coefficients=-state.policy.mean.coefficients))
+    assert keep_best(replace(state, policy=worse, kept=first), 0, env, config) is first
+    low = replace(first, score=0.0)
+    newest = keep_best(replace(state, epoch=state.epoch + 1, kept=low), 0, env, config)
+    assert newest is not None and newest.epoch == state.epoch + 1
+
+
+def test_between_trials_and_by_choice_nothing_is_tried(trained: RSA2C) -> None:
+    state, config = trained.state, trained.config
+    assert state.steps < keeping.STEPS_BETWEEN_TRIALS
+    assert keep_best(state, 0, trained.env, config) is None
+    assert keep_best(replace(state, steps=10**6), 0, trained.env, config.updated(keep="last")) is None
+
+
+def test_the_kept_policy_acts_and_the_last_one_learns(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 1_000)
+    agent = RSA2C("InvertedPendulum-v5", seed=3, backend="gymnasium", **SMALL).learn(8_000)
+    kept = agent.state.kept
+    assert kept is not None and agent.policy is kept.policy and agent.value is kept.value
+    agent.save(tmp_path / "model.safetensors")
+    loaded = RSA2C.load(tmp_path / "model.safetensors")
+    states = agent.background
+    assert np.array_equal(loaded.predict(states)[0], agent.predict(states)[0])
+    assert np.array_equal(loaded.explain(states[:4]).values, agent.explain(states[:4]).values)
+    for each in (agent, loaded):
+        each.learn(3_000)
+    assert np.array_equal(loaded.state.policy.mean.coefficients, agent.state.policy.mean.coefficients)
+    assert loaded.acting.steps == agent.acting.steps and loaded.state.kept.score == agent.state.kept.score
