@@ -9,6 +9,8 @@ import pytest
 
 import rsa2c
 from rsa2c.algorithm import epoch as module
+from rsa2c.algorithm.actor import correlated_noise
+from rsa2c.algorithm.automatic import settle_correlation
 from rsa2c.algorithm.phases import roll_out
 from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.snapshot import pack
@@ -463,3 +465,30 @@ def test_the_rule_for_any_environment_goes_on_exactly(tmp_path):
     rest.run_epoch()
     assert content(rest) == content(whole)
     assert not np.array_equal(whole.policy_mean.normaliser.std, half.policy_mean.normaliser.std)
+
+
+def test_noise_can_be_correlated_in_time():
+    """e_t = rho e_{t-1} + sqrt(1 - rho^2) xi_t: standard normal at every step, correlation rho^k after k steps."""
+    draw = correlated_noise(np.random.default_rng(0), 0.9)
+    noise = np.array([draw((200, 1))[:, 0] for _ in range(400)])
+    assert abs(noise.std() - 1) < 0.02 and abs(noise[0].std() - 1) < 0.15
+    for k in (1, 5):
+        assert abs(np.mean(noise[k:] * noise[:-k]) - 0.9**k) < 0.03
+    white = correlated_noise(np.random.default_rng(1), 0.0)
+    np.testing.assert_array_equal(white((3, 2)), np.random.default_rng(1).standard_normal((3, 2)))
+
+
+def test_noise_is_correlated_where_rewards_are_silent():
+    """Rewards that only charge for the action say nothing about states; a termination or a state's reward does."""
+    rng = np.random.default_rng(0)
+    actions, alive = rng.uniform(-1, 1, (500, 2)), np.zeros(500, dtype=bool)
+    config = rsa2c.make_config("MountainCarContinuous-v0")
+    charged = -0.1 * np.sum(actions**2, axis=1) + 0.3 * actions[:, 0] - 2.0
+
+    def settled(rewards, terminated=alive, config=config):
+        return settle_correlation(config, actions, rewards, terminated).exploration.noise_correlation
+
+    assert settled(charged) == settled(np.full(500, -1.0)) == settled(np.zeros(500)) == 0.9
+    assert settled(charged + 0.01 * rng.standard_normal(500)) == 0.0
+    assert settled(np.ones(500), rng.random(500) < 0.1) == 0.0
+    assert settled(charged, config=config.updated(noise_correlation=0.5)) == 0.5

@@ -5,6 +5,7 @@ u ~ N(h(s), Sigma), action = mid + half * squash(u), with h an `RKHSFunction` on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,14 +82,15 @@ class GaussianPolicy:
         squared = (after - before) ** 2 * (first / self.sigma) ** 2
         return float(np.mean(np.sum(squared, axis=1))) / (2 * first**2)
 
-    def sampler(self, rng: np.random.Generator, dtype: np.dtype | type) -> Act:
+    def sampler(self, rng: np.random.Generator, dtype: np.dtype | type, correlation: float = 0.0) -> Act:
         """The map from normalised states (n, d) to mean, sampled u and action that `rollout.collect` calls."""
         features = self.mean.dictionary.features(dtype)
         coefficients = self.mean.coefficients.astype(dtype)
+        noise = correlated_noise(rng, correlation)
 
         def act(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
             mean = features(x) @ coefficients
-            u = mean + self.sigma * rng.standard_normal(mean.shape)
+            u = mean + self.sigma * noise(mean.shape)
             return mean, u, self.bounds.action(u)
 
         return act
@@ -100,6 +102,22 @@ class GaussianPolicy:
     def step(self, direction: NDArray, size: float) -> GaussianPolicy:
         """h + size * sum_j k(., s_j) direction_j."""
         return replace(self, mean=replace(self.mean, coefficients=self.mean.coefficients + size * direction))
+
+
+def correlated_noise(rng: np.random.Generator, correlation: float) -> Callable[[tuple[int, ...]], NDArray[np.float64]]:
+    """Standard normal noise of a given shape at each call: e_t = rho e_{t-1} + sqrt(1 - rho^2) xi_t, e_0 = xi_0."""
+    last: NDArray[np.float64] | None = None
+
+    def draw(shape: tuple[int, ...]) -> NDArray[np.float64]:
+        nonlocal last
+        fresh = rng.standard_normal(shape)
+        if correlation == 0.0 or last is None:
+            last = fresh
+        else:
+            last = correlation * last + np.sqrt(1 - correlation**2) * fresh
+        return last
+
+    return draw
 
 
 def step_direction(fit: AdvantageFit, dictionary: Dictionary, metric: str) -> NDArray[np.float64]:

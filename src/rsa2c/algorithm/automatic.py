@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.config import Config, FollowingScale, KLStep
+from rsa2c.config import Config, FollowingScale, KLStep, LearnedSigma
 from rsa2c.errors import ConfigError, EnvError
 
 STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
@@ -24,6 +24,11 @@ grow."""
 FOLLOWING_LENGTH = 1.6
 """Wide kernels generalise from a few thousand steps of a robot; d - 2 because three features, as Pendulum-v1 has, need
 a finer one."""
+SILENT_CORRELATION = 0.9
+"""Correlation of the noise where rewards are silent: on MountainCarContinuous-v0 0.7 to 0.98 find the goal, white noise
+does not; on Walker2d-v5 it costs three quarters of the return."""
+SILENT_RESIDUAL = 1e-6
+"""Share of the rewards' variance that actions may leave unexplained where rewards are silent."""
 KL_OF_ONE_ACTION, KL_OF_MANY = 0.03, 0.02
 """KL of a step; one action dimension tolerates more."""
 
@@ -88,3 +93,19 @@ def settle_length_scale(config: Config, x: NDArray) -> Config:
         varying = int(np.sum(np.ptp(x, axis=0) > 0))
         return config.updated(length_scale=FOLLOWING_LENGTH * max(1, varying - 2) ** 0.5)
     return config.updated(length_scale=config.scale.length_scale_factor * spread)
+
+
+def settle_correlation(config: Config, actions: NDArray, rewards: NDArray, terminated: NDArray) -> Config:
+    """From the warm-up's actions (N, m), rewards (N,) and terminations (N,).
+
+    Rewards are silent where they are a quadratic function of the action alone and no episode terminates: nothing then
+    tells one state from another, and noise that averages out over a few steps will not find what would.
+    """
+    rule = config.exploration
+    if not isinstance(rule, LearnedSigma) or rule.noise_correlation != "auto":
+        return config
+    terms = np.column_stack([np.ones(len(rewards)), actions, actions**2])
+    left = rewards - terms @ np.linalg.lstsq(terms, rewards, rcond=None)[0]
+    scale = np.finfo(np.float64).eps * float(np.mean(rewards**2)) + SILENT_RESIDUAL * float(rewards.var())
+    silent = not terminated.any() and float(left.var()) <= scale
+    return config.updated(noise_correlation=SILENT_CORRELATION if silent else 0.0)

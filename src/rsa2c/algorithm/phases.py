@@ -37,7 +37,8 @@ def roll_out(
     policy: GaussianPolicy, env: VectorEnv, horizon: int, config: Config, rng: np.random.Generator
 ) -> Batch:
     """Roll out the policy from fresh environments, `horizon` steps in each."""
-    act = policy.sampler(rng, dtype_of(config))
+    correlation = config.exploration.noise_correlation if isinstance(config.exploration, LearnedSigma) else 0.0
+    act = policy.sampler(rng, dtype_of(config), float(correlation))
     seed = int(rng.integers(2**31 - 2**16))
     return collect(
         env,

@@ -58,7 +58,9 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
     steps = -(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs)
     seed = int(rng.integers(2**31 - 2**16))
     identity = Normaliser(np.zeros(d), np.ones(d), np.inf)
-    raw = collect(env, untrained, identity, steps, seed, rng, step_timeout=config.step_timeout).points
+    batch = collect(env, untrained, identity, steps, seed, rng, step_timeout=config.step_timeout)
+    config = automatic.settle_correlation(config, bounds.action(batch.latents), batch.rewards, batch.terminated)
+    raw = batch.points
     normaliser = _normaliser(env, raw, seed, config)
     x = normaliser(thinned(raw, config.admission.admission_candidates, rng))
     config = automatic.settle_length_scale(config, x)

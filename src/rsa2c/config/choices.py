@@ -34,6 +34,9 @@ class LearnedSigma:
 
     sigma_initial: Annotated[float, POSITIVE] = 0.5
     """Standard deviation of u in the first epoch."""
+    noise_correlation: Annotated[float | Auto, NOT_NEGATIVE, BELOW_ONE] = 0.0
+    """Correlation of the exploration noise from one step to the next; auto: 0.9 where rewards say nothing about the
+    states that an untrained policy visits, else 0."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ GENERAL: dict[str, Any] = {
     "scaling": "following",
     "sigma": "learned",
     "sigma_initial": 0.6,
+    "noise_correlation": "auto",
     "gamma": 0.995,
     "value_lambda": 0.97,
     "gae_lambda": 0.9,
