@@ -7,7 +7,7 @@ BROWSER := chromium nodejs fonts-dejavu-core
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint soak study results clean
+.PHONY: demo test lint soak study suite results clean
 
 demo: $(VENV)/.demo-installed
 	rm -rf runs/demo
@@ -33,6 +33,10 @@ soak: $(VENV)/.test-installed
 study: $(VENV)/.test-installed
 	for target in pendulum lqr walker ant; do $(BIN)/rsa2c reproduce $$target || exit 1; done
 	$(MAKE) results
+
+# Trains every environment of results/suite.md with five seeds. Takes hours; run it again to continue.
+suite: $(VENV)/.test-installed
+	$(BIN)/python benchmarks/suite.py --jobs 2
 
 results: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/results_page.py

@@ -64,10 +64,10 @@ def _now() -> np.ndarray:
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def ours(seed: int) -> Solution:
-    """RSA2C-KME with its default preset, evaluated after each epoch."""
+def ours(seed: int, algorithm: str = "rsa2c-kme") -> Solution:
+    """A kernel agent with its default preset, evaluated after each epoch."""
     watch = Watch()
-    agent = watch.policy = rsa2c.RSA2C(ENV, "rsa2c-kme", seed=seed)
+    agent = watch.policy = rsa2c.RSA2C(ENV, algorithm, seed=seed)
     agent.learn(LIMITS["rsa2c"], callback=lambda *_: not watch.solved(agent.num_timesteps))
     return watch.solution
 

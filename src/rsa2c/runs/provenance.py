@@ -43,7 +43,8 @@ def _commit() -> str | None:
         # A virtual environment may be inside somebody else's repository: only our own layout counts.
         if Path(git("rev-parse", "--show-toplevel")) / "src" / "rsa2c" != package:
             return None
-        modified = git("status", "--porcelain", "--untracked-files=no")
+        # Results that a benchmark has just written do not change what computes the next ones.
+        modified = git("status", "--porcelain", "--untracked-files=no", "--", ".")
         return git("rev-parse", "HEAD") + ("-modified" if modified else "")
     except (OSError, subprocess.SubprocessError):
         return None
