@@ -74,6 +74,7 @@ def row(task: Task, data: RunData, peak: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         **vars(task),
         "trained_steps": agent.num_timesteps,
+        "acting_steps": agent.acting.steps if isinstance(agent, RSA2C) else agent.num_timesteps,
         "episodes": len(returns),
         **{name: round(float(reduce(returns)), 4) for name, reduce in _MOMENTS.items()},
         "falls": int(np.sum(lengths < limit)) if (limit := _limit(task.environment)) else None,
