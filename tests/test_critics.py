@@ -163,3 +163,23 @@ def test_large_ridge_turns_the_natural_step_into_the_rkhs_step():
 
 def test_a_zero_direction_makes_no_step():
     assert kl_step_size(np.zeros((3, 1)), np.eye(3), np.eye(1), 0.01) == 0.0
+
+
+def test_lstd_can_be_damped_towards_the_previous_values():
+    """The damped fit is the fixed point of regression on lambda-returns with the mean squared change as a penalty."""
+    batch, gamma, lam, ridge, damping = random_batch(5), 0.9, 0.7, 1e-2, 0.4
+    phi, gram = features(batch)
+    previous = np.random.default_rng(6).normal(size=batch.n)
+    weights, constant = lstd(phi, batch, gamma, lam, ridge, gram, previous, damping)
+    values = phi @ weights + constant
+    states = np.column_stack([phi, np.ones(len(phi))])[batch.state_index]
+    returns = values[batch.state_index] + advantages(batch, values, gamma, lam)
+    penalty = np.zeros((len(gram) + 1, len(gram) + 1))
+    penalty[:-1, :-1] = ridge * gram
+    system = (1 + damping) * states.T @ states / batch.n + penalty
+    expected = np.linalg.solve(system, states.T @ (returns + damping * previous) / batch.n)
+    np.testing.assert_allclose(np.append(weights, constant), expected, rtol=1e-8)
+    free, _ = lstd(phi, batch, gamma, lam, ridge, gram)
+    np.testing.assert_array_equal(lstd(phi, batch, gamma, lam, ridge, gram, previous, 0.0)[0], free)
+    close, shift = lstd(phi, batch, gamma, lam, ridge, gram, 0 * previous + 3.0, 1e9)
+    np.testing.assert_allclose(phi @ close + shift, 3.0, atol=1e-6)

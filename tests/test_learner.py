@@ -451,6 +451,24 @@ def test_batches_grow_and_steps_are_counted():
     assert agent.state.warmup_steps == warmup
 
 
+def test_the_kl_of_a_step_anneals_with_the_steps_made():
+    agent = small_agent("advanced-ac", kl=0.01, kl_final=None, kl_halving=400, epochs=0)
+    before = agent.num_timesteps
+    agent.run_epoch()
+    assert agent.history[-1]["kl"] == pytest.approx(0.01 / (1 + before / 400), rel=1e-9)
+
+
+def test_the_policy_can_shrink_a_little_in_each_epoch():
+    agent = small_agent("advanced-ac")
+    state, env, config = agent.state, agent.env, agent.config
+    kept, _ = module.epoch(state, env, config)
+    shrunk, _ = module.epoch(state, env, config.updated(policy_decay=0.1))
+    before = state.policy.mean.grow(kept.policy.mean.dictionary).coefficients
+    difference = kept.policy.mean.coefficients - shrunk.policy.mean.coefficients
+    np.testing.assert_allclose(difference, 0.1 * before, atol=1e-12)
+    assert np.abs(before).max() > 1e-3
+
+
 def test_the_rule_for_any_environment_goes_on_exactly(tmp_path):
     """Following inputs, learned deviations, growing batches: a saved agent continues as if it had never stopped."""
     fields = {"n_envs": 2, "horizon": 60, "capacity": 40, "seed": 3, "batch_doubling": 2000}

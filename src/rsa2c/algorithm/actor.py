@@ -99,6 +99,10 @@ class GaussianPolicy:
         """With log sigma changed by `change` (m,), but no standard deviation under the floor."""
         return replace(self, sigma=np.maximum(self.sigma * np.exp(change), SMALLEST_SIGMA))
 
+    def shrunk(self, share: float) -> GaussianPolicy:
+        """(1 - share) h."""
+        return replace(self, mean=replace(self.mean, coefficients=(1 - share) * self.mean.coefficients))
+
     def step(self, direction: NDArray, size: float) -> GaussianPolicy:
         """h + size * sum_j k(., s_j) direction_j."""
         return replace(self, mean=replace(self.mean, coefficients=self.mean.coefficients + size * direction))

@@ -19,12 +19,20 @@ from rsa2c.kernel.linalg import second_moment, solve_positive
 
 
 def lstd(
-    phi: NDArray, batch: Batch, gamma: float, lam: float, ridge: float, gram: NDArray
+    phi: NDArray,
+    batch: Batch,
+    gamma: float,
+    lam: float,
+    ridge: float,
+    gram: NDArray,
+    previous: NDArray | None = None,
+    damping: float = 0.0,
 ) -> tuple[NDArray[np.float64], float]:
     """Ridge LSTD(lambda): coefficients (q,) and an unpenalised constant, in one solve.
 
-    w = (ridge K_DD - Z^T F / N)^-1 Z^T r / N with F = gamma (1 - terminated) Phi' - Phi and eligibility
-    traces Z: the fixed point of ridge regression on lambda-returns.
+    w = (ridge K_DD + damping Phi^T Phi / N - Z^T F / N)^-1 (Z^T r + damping Phi^T v) / N with F = gamma (1 -
+    terminated) Phi' - Phi, eligibility traces Z, and the values v (N,) of the `previous` fit at the states: the fixed
+    point of ridge regression on lambda-returns, with `damping` times the mean squared change of the values as penalty.
     """
     if gamma == 1 and not batch.terminated.any():
         raise DataError(
@@ -35,6 +43,10 @@ def lstd(
     system = -(traces.T @ differences).astype(np.float64) / batch.n
     system[:-1, :-1] += ridge * gram
     right = (traces.T @ batch.rewards.astype(phi.dtype)).astype(np.float64) / batch.n
+    if previous is not None and damping > 0:
+        states = phi[batch.state_index]
+        system += damping * (states.T @ states).astype(np.float64) / batch.n
+        right += damping * (states.T @ previous.astype(phi.dtype)).astype(np.float64) / batch.n
     solution = lu_solve(lu_factor(system), right)
     require_finite(solution, "the LSTD solution", "raise value_ridge")
     return solution[:-1], float(solution[-1])

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import released, schedules
 from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, mean_kl, step_direction
-from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.critics import AdvantageFit, fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.rollout import Batch, collect
@@ -63,7 +62,13 @@ def fit_value(
     phi = value.dictionary.features(batch.points.dtype.type)(batch.points)
     constant = 0.0
     if isinstance(fit, LSTD):
-        weights, constant = lstd(phi, batch, config.gamma, fit.value_lambda, fit.value_ridge, value.dictionary.gram)
+        previous = None
+        if fit.value_damping > 0 and epoch > 0:
+            previous = (phi @ value.coefficients[:, 0].astype(phi.dtype) + value.offset)[batch.state_index]
+        gram = value.dictionary.gram
+        weights, constant = lstd(
+            phi, batch, config.gamma, fit.value_lambda, fit.value_ridge, gram, previous, fit.value_damping
+        )
     else:
         weights = released.sweep_value(phi, batch, value.coefficients[:, 0], fit, config, epoch)
     offset = np.array([constant])
@@ -103,17 +108,17 @@ def fit_advantage_critic(
 
 
 def step_actor(
-    policy: GaussianPolicy, fit: AdvantageFit, config: Config, epoch: int, horizon: int
+    policy: GaussianPolicy, fit: AdvantageFit, config: Config, epoch: int, steps: int
 ) -> tuple[GaussianPolicy, float]:
-    """The policy after a step of its mean, and the step's mean KL.
-
-    The KL target shrinks as batches grow (`batch_doubling`): late policies then lose less of what they had.
-    """
+    """The policy after a step of its mean in an epoch that began after `steps` environment steps, and the step's mean
+    KL."""
     direction, rule = step_direction(fit, policy.mean.dictionary, config.metric), config.step
     if isinstance(rule, KLStep):
         first = float(rule.kl)
         kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs)
-        kl *= Sizes.of(config).horizon / horizon
+        if rule.kl_halving is not None:
+            kl /= 1 + steps / rule.kl_halving
+        policy = policy.shrunk(rule.policy_decay)
         spread = fit.spread if isinstance(config.exploration, LearnedSigma) else None
         size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
     else:

@@ -115,7 +115,7 @@ def on_new_scale(
     x, centres = normaliser(raw), normaliser(function.remembered_states)
     kept = function.dictionary.readmitted(function.kernel, centres, _keep(config, epoch))
     refilled, start, move = _refilled(function, kept, x, config, epoch)
-    if refitted and isinstance(config.value, LSTD):
+    if refitted and isinstance(config.value, LSTD) and config.value.value_damping == 0:
         return replace(function, dictionary=refilled, coefficients=start, normaliser=normaliser), move
     targets = function(raw) - function.offset
     moved = replace(function, normaliser=normaliser).fitted(refilled, x, targets, REPROJECTION_RIDGE, start)

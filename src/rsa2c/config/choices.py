@@ -85,6 +85,8 @@ class LSTD:
     """Trace decay of the value fit."""
     value_ridge: Annotated[float, POSITIVE] = 1e-4
     """Weight of the squared RKHS norm in the value fit."""
+    value_damping: Annotated[float, NOT_NEGATIVE] = 0.0
+    """Weight of the mean squared change from the previous epoch's values in the value fit."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,10 @@ class KLStep:
     """KL reached after `kl_epochs`; unset keeps it constant."""
     kl_epochs: Annotated[int, POSITIVE] = 300
     """Epochs over which the KL target anneals."""
+    kl_halving: Annotated[int | None, POSITIVE] = None
+    """Environment steps after which the KL of a step is half the first, and a third after twice as many."""
+    policy_decay: Annotated[float, NOT_NEGATIVE, BELOW_ONE] = 0.0
+    """Share of the policy's mean that each epoch takes away; it keeps squashed actions off their bounds."""
 
 
 @dataclass(frozen=True)
