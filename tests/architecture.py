@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("algorithm",),
     ("robustness",),
     ("evaluation", "plots"),
-    ("closed_loop", "progress", "callbacks", "trained", "agent"),
+    ("closed_loop", "progress", "sb3", "trained", "agent"),
     ("baselines",),
     ("cost", "runs"),
     ("reproduce", "report"),

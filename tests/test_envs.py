@@ -183,11 +183,13 @@ def test_missing_simulator_names_the_extra(monkeypatch):
     ("observation", "action", "message"),
     [
         (FLAT, spaces.Discrete(3), r"actions Discrete\(3\).*continuous"),
-        (FLAT, spaces.MultiDiscrete([2, 2]), "continuous"),
+        (FLAT, spaces.MultiDiscrete([2, 2]), "continuous.*round it to the nearest level"),
+        (FLAT, spaces.Tuple([FLAT, FLAT]), "continuous.*Join its continuous parts"),
         (FLAT, spaces.Box(-1, 1, (2, 2)), r"actions Box of shape \(2, 2\)"),
         (spaces.Box(0, 255, (64, 64, 3), np.uint8), FLAT, r"Box of shape \(64, 64, 3\).*FlattenObservation"),
-        (spaces.Dict({"a": FLAT}), FLAT, r"observations Dict\(.*flat vector"),
-        (spaces.Tuple([FLAT, FLAT]), FLAT, "flat vector"),
+        (spaces.Dict({"a": FLAT, "b": spaces.Discrete(2)}), FLAT, r"entry 'b' is Discrete\(2\).*FilterObservation"),
+        (spaces.Tuple([FLAT, FLAT]), FLAT, "flat vector.*Return a Dict, whose keys name the features"),
+        (spaces.MultiDiscrete([2, 2]), FLAT, "flat vector.*as 0 and 1"),
         (spaces.Box(-1, 1, (0,)), FLAT, "empty"),
     ],
 )

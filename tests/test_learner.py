@@ -46,10 +46,12 @@ def states(agent):
 
 def test_learn_trains_that_many_more_steps_and_returns_self():
     agent = small_agent(epochs=0)
-    before = agent.num_timesteps
-    assert agent.learn(201) is agent
-    assert agent.num_timesteps - before == 400
+    warmup = agent.num_timesteps
+    assert agent.learn(warmup + 201) is agent
+    assert agent.num_timesteps - warmup == 400, "the first call includes the warm-up; epochs are whole"
     assert agent.epoch == len(agent.history) == 2
+    assert agent.learn(201).num_timesteps - warmup == 800
+    assert small_agent(epochs=0).learn(1).epoch == 1, "one epoch at least"
 
 
 def test_public_properties(agent, states):
@@ -237,7 +239,9 @@ def test_sb3s_own_callback_class_works():
 
     agent, callback = small_agent(epochs=0), Stop()
     agent.learn(10_000, callback=callback)
-    assert callback.n_calls == 2 and callback.num_timesteps == agent.num_timesteps
+    assert callback.n_calls == 101, "50 steps of each of two epochs, and the first of the third"
+    assert callback.num_timesteps == agent.num_timesteps == agent.state.steps + 4
+    assert agent.epoch == 2, "the unfinished epoch is discarded"
 
 
 def test_lists_of_sb3_callbacks_with_logger_and_files(tmp_path):
@@ -257,8 +261,8 @@ def test_lists_of_sb3_callbacks_with_logger_and_files(tmp_path):
             self.seen += ("end",)
 
     agent, record = small_agent(epochs=0), Record()
-    checkpoint = callbacks.CheckpointCallback(save_freq=1, save_path=str(tmp_path / "kept"))
-    agent.learn(400, callback=[record, checkpoint])
+    checkpoint = callbacks.CheckpointCallback(save_freq=50, save_path=str(tmp_path / "kept"))
+    agent.learn(agent.num_timesteps + 400, callback=[record, checkpoint])
     assert record.seen == ("start", "end")
     assert agent.logger.values["mine"] == 1.0
     assert len(list((tmp_path / "kept").iterdir())) == 2
@@ -319,9 +323,8 @@ def test_gamma_one_without_an_end_is_named():
 
 def test_an_environment_of_another_shape_is_named(tmp_path, agent):
     agent.save(tmp_path / "agent.safetensors")
-    other = rsa2c.RSA2C.load(tmp_path / "agent.safetensors", env="rsa2c/LQR-v0")
     with pytest.raises(EnvError, match="trained on, Pendulum-v1"):
-        other.learn(100)
+        rsa2c.RSA2C.load(tmp_path / "agent.safetensors", env="rsa2c/LQR-v0")
     with pytest.raises(ConfigError, match="3 environments"):
         rsa2c.RSA2C(rsa2c.make_env("Pendulum-v1", 3), n_envs=5)
 

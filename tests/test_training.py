@@ -258,7 +258,7 @@ def test_tensorboard_events_have_sb3_names(tmp_path):
 def test_tracking_needs_no_torch(tmp_path):
     pytest.importorskip("tensorboard")
     script = (
-        "import sys; from rsa2c.runs.track import Tracker\n"
+        "import sys; from rsa2c.sb3.tensorboard import Tracker\n"
         "with Tracker(sys.argv[1]) as tracker: tracker.scalars(1, {'a/b': 1.0})\n"
         "assert not {'torch', 'tensorflow'} & set(sys.modules)"
     )

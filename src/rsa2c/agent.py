@@ -1,34 +1,44 @@
-"""The agent: it trains, saves and loads; what can be asked of it is in `trained.py`."""
+"""The agent: it trains, saves and loads; what can be asked of it is in `trained.py`, SB3's habits are in `sb3/`."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import cached_property
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.automatic import Sizes, last_step
 from rsa2c.algorithm.epoch import Around, EpochRecord, epoch
+from rsa2c.algorithm.rollout import Observe
 from rsa2c.algorithm.snapshot import Snapshot
 from rsa2c.algorithm.threads import limited_threads
 from rsa2c.algorithm.warmup import settled, warm_up
-from rsa2c.callbacks import Callback, Logger, hooks
 from rsa2c.config import Config, make_config
-from rsa2c.envs import EnvLike, env_id, make_env
-from rsa2c.envs.single import make_single
+from rsa2c.envs import EnvLike, Source, env_id, make_env
+from rsa2c.envs.modules import use_module
+from rsa2c.envs.names import Names
+from rsa2c.envs.source import KINDS
 from rsa2c.errors import ConfigError, EnvError
 from rsa2c.progress import progress
-from rsa2c.trained import Trained
+from rsa2c.sb3.callbacks import Callback, StopTraining, hooks
+from rsa2c.sb3.methods import SB3Methods, check_sb3_arguments
 
 
-class RSA2C(Trained):
+class RSA2C(SB3Methods):
     """A continuous-control agent whose policy, value and advantage are kernel expansions on remembered states.
 
-    `env` is a Gymnasium id, a factory or a VectorEnv; any setting of `Config` is a keyword argument. What can be asked
-    of the agent (predict, explain, certify, ...) is in `Trained`; this class trains, saves and loads.
+    `env` is a Gymnasium id, `module:Id`, an instance, a class or a function that makes one (`env_kwargs` are their
+    arguments), a VectorEnv, SB3's VecEnv, or a pool of EnvPool; any setting of `Config` is a keyword argument. What can
+    be asked of the agent (predict, explain, certify, ...) is in `Trained`; this class trains, saves and loads.
+    `feature_names` names the features: a list, a mapping from name to unit, or a YAML file with either. `verbose` and
+    `tensorboard_log` are for `learn`, as in SB3.
     """
 
     preset: str
@@ -45,34 +55,49 @@ class RSA2C(Trained):
         algorithm: str | None = None,
         *,
         preset: str = "default",
-        feature_names: tuple[str, ...] | None = None,
+        feature_names: Names | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
+        verbose: int = 0,
+        tensorboard_log: str | PathLike[str] | None = None,
+        device: str = "auto",
         snapshot: Snapshot | None = None,
         **settings: Any,
     ) -> None:
-        self._source = env
+        check_sb3_arguments(env, algorithm, device)
+        use_module(env)
+        self.verbose, self.tensorboard_log = verbose, None if tensorboard_log is None else Path(tensorboard_log)
+        self._source = None if env is None else Source.of(env, env_kwargs)
         self._env: VectorEnv | None = None
         if snapshot is not None and (algorithm or settings or feature_names):
             raise ConfigError("a snapshot has its algorithm, settings and feature names already; leave them out.")
+        given = snapshot
         if snapshot is None:
-            if isinstance(env, VectorEnv):
-                settings.setdefault("n_envs", env.num_envs)
-            name = _id_of(env)
-            snapshot = self._begun(name, feature_names, preset, make_config(name, preset, algorithm, **settings))
+            if self._source is None:
+                raise EnvError(f"an agent needs an environment: {KINDS}.")
+            brought = self._source.n_envs if "n_envs" not in settings else None
+            if brought is not None:
+                settings["n_envs"] = brought
+            config = make_config(self._source.name, preset, algorithm, **settings)
+            snapshot = self._begun(self._source, feature_names, preset, config, brought)
         super().__init__(snapshot.task, snapshot.config, snapshot.state)
         self.preset = snapshot.preset
         self.history, self.attribution_log = list(snapshot.history), list(snapshot.attributions)
         self.record = None
+        if given is not None and self._source is not None:
+            self._check_spaces_of(self._source)
 
-    def _begun(self, name: str, names: tuple[str, ...] | None, preset: str, config: Config) -> Snapshot:
+    def _begun(
+        self, source: Source, names: Names | None, preset: str, config: Config, brought: int | None
+    ) -> Snapshot:
         """Everything before the first epoch: inspect the environment, settle the sizes, warm up."""
         with limited_threads(config.threads):
-            probe = _make_env(self._source, config, None)
+            probe = _make_env(source, config, None)
             try:
-                task, config = settled(probe, name, isinstance(self._source, str), names, config)
+                task, config = settled(probe, source, names, config, brought)
             finally:
-                if probe is not self._source:
+                if source.vector is None:
                     probe.close()
-            self._env = _make_env(self._source, config, Sizes.of(config).n_envs)
+            self._env = _make_env(source, config, Sizes.of(config).n_envs)
             try:
                 state, config = warm_up(self._env, config, task)
             except BaseException:
@@ -84,76 +109,115 @@ class RSA2C(Trained):
         self,
         total_timesteps: int,
         callback: Callback | Any = None,
+        log_interval: int | None = 1,
+        tb_log_name: str = "RSA2C",
+        reset_num_timesteps: bool = False,
         progress_bar: bool = False,
     ) -> RSA2C:
-        """Train `total_timesteps` more steps, rounded up to whole epochs; a callback that returns False stops it.
+        """Train `total_timesteps` environment steps more, rounded up to whole epochs; the first call includes the steps
+        of the warm-up, which were made when the agent was.
 
-        A callback is called after each epoch: a function `callback(locals, globals)`, an SB3 callback, or a list of
-        these.
+        A callback that returns False stops it: SB3's are called after each step of the environments, a function
+        `callback(locals, globals)` after each epoch; a list may have both. `reset_num_timesteps` counts from zero again
+        (in SB3 that is the default), and the growth of epochs begins anew with it. Logs are written every
+        `log_interval` epochs.
         """
         if not total_timesteps > 0:
             raise ConfigError(f"total_timesteps must be positive, got {total_timesteps}.")
-        goal = self.num_timesteps + total_timesteps
+        if reset_num_timesteps and self.epoch:
+            self.state = replace(self.state, steps=0, warmup_steps=0)
+        goal = total_timesteps + (self.state.steps if self.epoch else 0)
+        self._open_log(tb_log_name, afresh=reset_num_timesteps)
+        local = {"total_timesteps": last_step(self.config, self.state.steps, goal), "tb_log_name": tb_log_name}
+        self.steps_under_way, first, began = 0, self.state.steps, time.perf_counter()
         threads = limited_threads(self.config.threads)
-        with threads, progress(self, goal, enabled=progress_bar) as show, hooks(callback, self) as proceed:
-            while self.num_timesteps < goal:
-                self.run_epoch()
+        with threads, progress(self, goal, enabled=progress_bar) as show, hooks(callback, self, local) as called:
+            while True:
+                called.before_epoch()
+                try:
+                    self.run_epoch(observe=called.observe)
+                except StopTraining:
+                    break
+                self._log(time.perf_counter() - began, self.state.steps - first)
+                if log_interval and self.epoch % log_interval == 0:
+                    self.dump_logs()
                 show()
-                if proceed(locals(), globals()) is False:
+                if not called.after_epoch(locals(), globals()) or self.state.steps >= goal:
                     break
         return self
 
-    def run_epoch(self, around: Around = nullcontext) -> EpochRecord:
-        """Train one epoch; `around(phase)` is entered around each phase.
+    def run_epoch(self, around: Around = nullcontext, observe: Observe | None = None) -> EpochRecord:
+        """Train one epoch; `around(phase)` is entered around each phase, `observe` called after each step.
 
         If it fails, the agent is what it was before, and its environments are closed.
         """
+        self.steps_under_way = 0
         try:
-            self.state, self.record = epoch(self.state, self.env, self.config, around)
+            self.state, self.record = epoch(self.state, self.env, self.config, around, observe)
+        except StopTraining:
+            raise
         except BaseException:
             self.close()
             raise
+        self.steps_under_way = 0
         self.history.append(self.record.metrics)
         if self.record.attribution is not None:
             self.attribution_log.append((self.state.epoch, *self.record.attribution))
         return self.record
 
     @property
+    def source(self) -> Source:
+        """Where its environments come from."""
+        if self._source is None:
+            raise EnvError(
+                f"this agent was trained on a factory or VectorEnv ({self.env_id}), which a file cannot hold. "
+                "Pass it: RSA2C.load(path, env=...)."
+            )
+        return self._source
+
+    @property
     def env(self) -> VectorEnv:
         """The training environments, made when first needed."""
         if self._env is None:
-            if self._source is None:
-                raise EnvError(
-                    f"this agent was trained on a factory or VectorEnv ({self.env_id}), which a file cannot hold. "
-                    "Pass it: RSA2C.load(path, env=...)."
-                )
-            env = _make_env(self._source, self.config, self.sizes.n_envs)
-            spaces = (env.single_observation_space.shape, env.single_action_space.shape)
-            expected = ((len(self.feature_names),), (len(self.action_names),))
-            if spaces != expected:
-                if env is not self._source:
-                    env.close()
-                raise EnvError(
-                    f"the agent has observations and actions of the shapes {expected}, {env_id(env)} has {spaces}. "
-                    f"Give the environment it was trained on, {self.env_id}."
-                )
-            self._env = env
+            self._env = self._made(self.source, self.sizes.n_envs)
+            try:
+                self._check_spaces(self._env)
+            except EnvError:
+                self.close()
+                raise
         return self._env
 
-    def get_env(self) -> VectorEnv:
-        """The training environments, by the name SB3's callbacks ask for."""
-        return self.env
+    def _made(self, source: Source, n_envs: int | None) -> VectorEnv:
+        """Environments for an agent that was begun in others, whose backend may not have these."""
+        same = source.id is not None and source.id == self.env_id
+        return _make_env(source, self.config if same else self.config.updated(backend="auto"), n_envs)
+
+    def _check_spaces_of(self, source: Source) -> None:
+        env = self._made(source, source.n_envs)
+        try:
+            self._check_spaces(env)
+        finally:
+            if source.vector is None:
+                env.close()
+
+    def _check_spaces(self, env: VectorEnv) -> None:
+        """Refuse an environment whose observations or actions are not those the agent learned with."""
+        box: Any = env.single_action_space
+        spaces = (env.single_observation_space.shape, box.shape)
+        expected = ((len(self.feature_names),), (len(self.action_names),))
+        bounds, given = np.stack([self.policy.bounds.low, self.policy.bounds.high]), np.stack([box.low, box.high])
+        if spaces == expected and np.allclose(bounds, given):
+            return
+        what = f"observations and actions of the shapes {expected}, {env_id(env)} has {spaces}"
+        if spaces == expected:
+            what = f"actions between {bounds[0]} and {bounds[1]}, {env_id(env)} between {given[0]} and {given[1]}"
+        raise EnvError(f"the agent has {what}. Give the environment it was trained on, {self.env_id}.")
 
     def close(self) -> None:
         """Close the training environments, unless they are the caller's own."""
-        if self._env is not None and self._env is not self._source:
+        if self._env is not None and (self._source is None or self._source.vector is None):
             self._env.close()
         self._env = None
-
-    @cached_property
-    def logger(self) -> Logger:
-        """What SB3's callbacks record into; `agent.logger.values` holds the last value of each key."""
-        return Logger()
 
     def snapshot(self) -> Snapshot:
         """Everything a file holds of the agent, as it is now."""
@@ -165,39 +229,27 @@ class RSA2C(Trained):
         self.snapshot().save(path)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], env: EnvLike | None = None) -> RSA2C:
-        """The agent in a file; `env` is needed to train further only if it was trained on a factory or VectorEnv."""
-        return cls.of(Snapshot.load(path), env)
+    def load(cls, path: str | PathLike[str], env: EnvLike | None = None, **options: Any) -> RSA2C:
+        """The agent in a file; `env` is needed to train further only if it was trained on a factory or VectorEnv, and
+        must have the same spaces. Options are `verbose`, `tensorboard_log` and `device`."""
+        return cls.of(Snapshot.load(path), env, **options)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, env: EnvLike | None = None) -> RSA2C:
+    def of(cls, snapshot: Snapshot, env: EnvLike | None = None, **options: Any) -> RSA2C:
         """The agent that a snapshot describes."""
+        same = env == snapshot.task.env_id if isinstance(env, str) else False
+        agent = cls(env, env_kwargs=snapshot.task.env_kwargs if same else None, snapshot=snapshot, **options)
         if env is None and snapshot.task.is_id:
-            env = snapshot.task.env_id
-        return cls(env, snapshot=snapshot)
+            agent._source = Source(id=snapshot.task.env_id, kwargs=snapshot.task.env_kwargs)
+        return agent
 
 
-def _make_env(source: EnvLike | None, config: Config, n_envs: int | None) -> VectorEnv:
-    assert source is not None, "the caller has an environment"
+def _make_env(source: Source, config: Config, n_envs: int | None) -> VectorEnv:
     return make_env(
         source,
         n_envs,
-        backend="auto" if isinstance(source, VectorEnv) else config.backend,
+        backend="auto" if source.vector is not None else config.backend,
         noise_variance=config.noise_variance,
         distractors=config.distractors,
         threads=config.threads,
     )
-
-
-def _id_of(env: EnvLike | None) -> str:
-    if isinstance(env, str):
-        return env
-    if env is None:
-        raise EnvError("an agent needs an environment: an id such as 'Pendulum-v1', a factory or a VectorEnv.")
-    if isinstance(env, VectorEnv):
-        return env_id(env)
-    single = make_single(env)
-    try:
-        return env_id(single)
-    finally:
-        single.close()

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.surrogate import SEGMENTS, PolicyExplanation, fit_surrogate
-from rsa2c.envs import action_names, feature_names, make_single
+from rsa2c.envs import EnvLike, action_names, feature_names, make_single
+from rsa2c.envs.modules import use_module
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.evaluation import evaluate
 
@@ -21,7 +22,7 @@ EXPLAINED_STATES = 64
 
 def explain_policy(
     policy: Any,
-    env: str | Callable[[], Any],
+    env: EnvLike,
     states: ArrayLike | None = None,
     *,
     steps: int = 4000,
@@ -33,8 +34,8 @@ def explain_policy(
 ) -> PolicyExplanation:
     """Explain a policy by a kernel surrogate of its deterministic actions.
 
-    `policy` has Stable-Baselines3's `predict` or is a function from an observation to an action; `env` is a
-    Gymnasium id or a factory, in which it visits `steps` states. `states` (T, d) are explained, 64 visited ones
+    `policy` has Stable-Baselines3's `predict` or is a function from an observation to an action; `env` is
+    what `evaluate` takes, in which it visits `steps` states. `states` (T, d) are explained, 64 visited ones
     unless given, against `background` visited ones. An action whose held-out R^2 is under `minimum_r2` is an
     error. Options are those of `rsa2c.attribution.explain`.
     """
@@ -59,10 +60,11 @@ def explain_policy(
 
 
 def _visit(
-    policy: Any, env: str | Callable[[], Any], steps: int, seed: int
+    policy: Any, env: EnvLike, steps: int, seed: int
 ) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
     """States a policy visits (N, d), its deterministic actions there (N, m), and the names of both."""
     act = _acting(policy)
+    use_module(env)
     single = make_single(env)
     try:
         states, actions = [], []

@@ -14,6 +14,10 @@ class RSA2CError(Exception):
     """Base class of every error this library raises on purpose."""
 
 
+class Notice(UserWarning):
+    """Something a user should know that stops nothing; the command line prints it as one line."""
+
+
 class ConfigError(RSA2CError, ValueError):
     """A setting that does not exist, or a value it may not take."""
 

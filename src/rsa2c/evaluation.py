@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,8 +12,10 @@ from scipy.special import stdtrit
 
 from rsa2c.config import Config
 from rsa2c.envs.checks import check_actions, check_count, check_observations, check_rewards
+from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import env_id, episode_limit
-from rsa2c.envs.single import Factory, make_single
+from rsa2c.envs.single import make_single
+from rsa2c.envs.source import EnvLike, Source
 from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, DataError, EnvError
 from rsa2c.robustness.attacks import Attack
@@ -66,7 +69,7 @@ class EvaluationResult:
 
 def evaluate(
     policy: Policy,
-    env: str | Factory,
+    env: EnvLike,
     episodes: int = 100,
     noise_variance: float = 0.0,
     distractors: int = 0,
@@ -76,12 +79,14 @@ def evaluate(
     max_steps: int | None = None,
     attack: Attack | None = None,
     step_timeout: float | None = Config.step_timeout,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> EvaluationResult:
     """Returns of `episodes` episodes of a policy.
 
-    `env` is a Gymnasium id or a factory, whose wrappers are kept. Episode i runs in an environment of its own, made
-    for it and reset with seed + i, under noise drawn from the same seed; so it does not depend on how many others run
-    with it (for deterministic policies: with `deterministic=False` the policy's own generator draws for all at once).
+    `env` is a Gymnasium id, an instance, a class or a factory, whose wrappers are kept; `env_kwargs` are its arguments.
+    Episode i runs in an environment of its own (unless there is only one), made for it and reset with seed + i, under
+    noise drawn from the same seed; so it does not depend on how many others run with it (for deterministic policies:
+    with `deterministic=False` the policy's own generator draws for all at once).
     Episodes advance in lock step, with one call of `predict` for all. Observation noise is in raw units, or with
     `units="normalised"` in those of the agent's normaliser. `max_steps` stops longer episodes. `attack`
     (`rsa2c.robustness.attacks.make_attack`) perturbs what the policy sees, after the noise. A step of an episode may
@@ -96,10 +101,13 @@ def evaluate(
     if seed < 0:
         raise ConfigError(f"seed must be a non-negative whole number, got {seed}.")
     variance = noise_variance * np.square(unit_scale(policy, units))
+    use_module(env)
+    source = Source.of(env, env_kwargs)
+    together = 1 if source.alone else _SIDE_BY_SIDE
     waves = []
-    for start in range(0, episodes, _SIDE_BY_SIDE):
-        numbers = range(start, min(start + _SIDE_BY_SIDE, episodes))
-        singles = [make_single(env, noise_variance=variance, distractors=distractors) for _ in numbers]
+    for start in range(0, episodes, together):
+        numbers = range(start, min(start + together, episodes))
+        singles = [make_single(source, noise_variance=variance, distractors=distractors) for _ in numbers]
         try:
             with watching(env_id(singles[0]), None, step_timeout, "episode") as watch:
                 wave = _Wave(policy, singles, numbers, seed, attack, watch)

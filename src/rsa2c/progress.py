@@ -66,9 +66,11 @@ class _Meter:
         self.rate = (self.agent.num_timesteps - self.first) / max(elapsed, 1e-9)
 
     @property
-    def total(self) -> int:
-        """Steps at the end: the goal, or a little more where the last epoch goes beyond it."""
-        return max(self.goal, self.agent.num_timesteps)
+    def steps(self) -> str:
+        """Steps of the goal; those that the last epoch makes beyond it, because epochs are whole, stand apart."""
+        done, goal = self.agent.num_timesteps, self.goal
+        beyond = f" (+{done - goal:,} to the end of the epoch)" if done > goal else ""
+        return f"{min(done, goal):,}/{goal:,} steps{beyond}"
 
     @property
     def left(self) -> float:
@@ -106,8 +108,8 @@ def _line(meter: _Meter) -> str:
     agent, row = meter.agent, meter.row
     parts = [
         f"epoch {agent.epoch}",
-        f"{agent.num_timesteps:,}/{meter.total:,} steps",
-        f"return {row['ep_rew_mean']:.1f}",
+        meter.steps,
+        f"return {_shown(row['ep_rew_mean'])}",
         f"{meter.rate:,.0f} steps/s",
         "states " + "+".join(str(size) for size in agent.dictionary_sizes.values()),
         f"left {clock(meter.left)}",
@@ -116,6 +118,10 @@ def _line(meter: _Meter) -> str:
         parts.insert(3, f"evaluation {meter.evaluation:.1f}")
     top = ", ".join(f"{name} {weight:.2f}" for name, weight in meter.top_features())
     return "  ".join(parts) + (f"  weights {top}" if top else "")
+
+
+def _shown(mean: float) -> str:
+    return f"{mean:.1f}" if math.isfinite(mean) else "- (no episode ended)"
 
 
 def _panel(meter: _Meter) -> Any:
@@ -127,13 +133,13 @@ def _panel(meter: _Meter) -> Any:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(min_width=56)
-    bar = ProgressBar(total=meter.total, completed=agent.num_timesteps, width=48)
+    bar = ProgressBar(total=meter.goal, completed=min(agent.num_timesteps, meter.goal), width=48)
     grid.add_row("progress", bar)
     left = f"{clock(meter.left)} left"
-    grid.add_row("steps", f"{agent.num_timesteps:,} of {meter.total:,}   {meter.rate:,.0f} a second   {left}")
+    grid.add_row("steps", f"{meter.steps}   {meter.rate:,.0f} a second   {left}")
     evaluation = "" if meter.evaluation is None else f"   evaluation {meter.evaluation:.1f}"
     curve = sparkline([past["ep_rew_mean"] for past in agent.history[-200:]])
-    grid.add_row("return", f"{row['ep_rew_mean']:.1f}{evaluation}   {curve}")
+    grid.add_row("return", f"{_shown(row['ep_rew_mean'])}{evaluation}   {curve}")
     sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
     grid.add_row("states", f"{sizes}   sigma {row['sigma']:.2f}   kl {row['kl']:.4f}")
     top = meter.top_features()

@@ -47,11 +47,13 @@ class Trained:
         `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
         not deterministic, the agent's own generator unless given.
         """
-        u = self.policy_mean(observation)
-        if not deterministic:
-            rng = rng if rng is not None else self._prediction_rng
-            u = u + self.policy.sigma * rng.standard_normal(u.shape)
-        return self.policy.bounds.action(u).astype(np.float32), state
+        rng = rng if rng is not None else self._prediction_rng
+        return self.policy.predict(observation, state, episode_start, deterministic, rng)
+
+    def __repr__(self) -> str:
+        sizes = " + ".join(str(size) for size in self.dictionary_sizes.values())
+        done = f"{self.num_timesteps:,} steps, {self.epoch} epochs"
+        return f"<{type(self).__name__} {self.env_id}, {self.algorithm}: {done}, remembers {sizes} states>"
 
     @property
     def env_id(self) -> str:

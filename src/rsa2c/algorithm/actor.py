@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.algorithm.critics import AdvantageFit
 from rsa2c.algorithm.rollout import Act
-from rsa2c.errors import EnvError
+from rsa2c.errors import ConfigError, EnvError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
 
@@ -81,6 +82,30 @@ class GaussianPolicy:
         first = self.sigma[0]
         squared = (after - before) ** 2 * (first / self.sigma) ** 2
         return float(np.mean(np.sum(squared, axis=1))) / (2 * first**2)
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[NDArray[np.float32], Any]:
+        """The action for one observation (d,) or a batch (N, d), as in Stable-Baselines3.
+
+        `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
+        not deterministic.
+        """
+        u = self.mean(observation)
+        if not deterministic:
+            if rng is None:
+                raise ConfigError("deterministic=False needs rng, a NumPy generator; agent.predict has one.")
+            u = u + self.sigma * rng.standard_normal(u.shape)
+        return self.bounds.action(u).astype(np.float32), state
+
+    def __repr__(self) -> str:
+        sigma = ", ".join(f"{each:.3g}" for each in self.sigma)
+        return f"GaussianPolicy(mean={self.mean!r}, sigma=({sigma}), squash={self.bounds.squash!r})"
 
     def sampler(self, rng: np.random.Generator, dtype: np.dtype | type, correlation: float = 0.0) -> Act:
         """The map from normalised states (n, d) to mean, sampled u and action that `rollout.collect` calls."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.config import Config, FollowingScale, KLStep, LearnedSigma
-from rsa2c.errors import ConfigError, EnvError
+from rsa2c.errors import EnvError
 
 STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
 """Steps of an epoch grow with the number of features: 4,800 for Pendulum-v1, as in the paper, and no more than 8,000,
@@ -29,6 +29,8 @@ SILENT_CORRELATION = 0.9
 does not; on Walker2d-v5 it costs three quarters of the return."""
 SILENT_RESIDUAL = 1e-6
 """Share of the rewards' variance that actions may leave unexplained where rewards are silent."""
+ENDLESS_HORIZON = 1000
+"""Steps of each environment per epoch where episodes have no limit: as long as those of Gymnasium's robots."""
 KL_OF_ONE_ACTION, KL_OF_MANY = 0.03, 0.02
 """KL of a step; one action dimension tolerates more."""
 
@@ -58,17 +60,25 @@ def horizon_at(config: Config, steps: int) -> int:
     return horizon if config.batch_doubling is None else int(horizon * (1 + steps / config.batch_doubling))
 
 
-def settle_sizes(config: Config, d: int, m: int, limit: int | None) -> Config:
-    """Every "auto" that depends on the environment's dimensions alone."""
+def last_step(config: Config, steps: int, goal: int) -> int:
+    """Environment steps at the end of the epoch that reaches `goal`, beginning after `steps`; one epoch at least."""
+    while True:
+        steps += Sizes.of(config).n_envs * horizon_at(config, steps)
+        if steps >= goal:
+            return steps
+
+
+def settle_sizes(config: Config, d: int, m: int, limit: int | None, brought: int | None = None) -> Config:
+    """Every "auto" that depends on the environment's dimensions alone; `brought` is the number of environments, where
+    it came with them: then each makes as many episodes in an epoch as fill the batch."""
     settled: dict[str, Any] = {}
+    following = isinstance(config.scale, FollowingScale)
+    steps = FOLLOWING_BATCH if following else int(np.clip(STEPS_PER_FEATURE * d, SMALL_BATCH, LARGE_BATCH))
     if config.horizon == "auto":
-        if limit is None:
-            raise ConfigError("this environment has no episode limit, so horizon='auto' has no answer. Set horizon.")
-        settled["horizon"] = limit
-    horizon = int(settled.get("horizon", config.horizon))
+        horizon = ENDLESS_HORIZON if limit is None else limit
+        settled["horizon"] = horizon * (1 if brought is None else max(1, round(steps / (brought * horizon))))
     if config.n_envs == "auto":
-        following = isinstance(config.scale, FollowingScale)
-        steps = FOLLOWING_BATCH if following else np.clip(STEPS_PER_FEATURE * d, SMALL_BATCH, LARGE_BATCH)
+        horizon = int(settled.get("horizon", config.horizon))
         settled["n_envs"] = int(np.clip(round(steps / horizon), 1, MOST_ENVIRONMENTS))
     if config.capacity == "auto":
         capacity = round(CAPACITY_FACTOR * np.sqrt(d))

@@ -33,7 +33,7 @@ from rsa2c.algorithm.phases import (
 )
 from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
-from rsa2c.algorithm.rollout import Batch, thinned
+from rsa2c.algorithm.rollout import Batch, Observe, thinned
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
 from rsa2c.algorithm.work import Basis, Work
 from rsa2c.config import Config
@@ -62,14 +62,15 @@ class EpochRecord:
 
 
 def epoch(
-    state: TrainingState, env: VectorEnv, config: Config, around: Around = nullcontext
+    state: TrainingState, env: VectorEnv, config: Config, around: Around = nullcontext, observe: Observe | None = None
 ) -> tuple[TrainingState, EpochRecord]:
-    """The state after one epoch in `env`, and the epoch's record; `around(phase)` is entered around each phase."""
+    """The state after one epoch in `env`, and the epoch's record; `around(phase)` is entered around each phase, and
+    `observe` is called after each step of the environments."""
     clock, t = _Clock(around), state.epoch
     policy, horizon = explore(state.policy, config, t), horizon_at(config, state.steps)
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
-        batch = roll_out(policy, env, horizon, config, generator(config, t, COLLECT))
+        batch = roll_out(policy, env, horizon, config, generator(config, t, COLLECT), observe)
     with clock("admit"):
         policy, value, scale, batch, followed = follow_states(
             policy, state.value, state.scale, batch, config, t, generator(config, t, ADMIT, 2)

@@ -15,7 +15,7 @@ from rsa2c.algorithm import released, schedules
 from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, mean_kl, step_direction
 from rsa2c.algorithm.critics import AdvantageFit, fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
-from rsa2c.algorithm.rollout import Batch, collect
+from rsa2c.algorithm.rollout import Batch, Observe, collect
 from rsa2c.algorithm.state import dtype_of
 from rsa2c.config import LSTD, Config, KLStep, LearnedSigma, NoValue, ReleasedAdvantage, ScheduledSigma
 from rsa2c.kernel.rkhs import RKHSFunction
@@ -33,7 +33,12 @@ def explore(policy: GaussianPolicy, config: Config, epoch: int) -> GaussianPolic
 
 
 def roll_out(
-    policy: GaussianPolicy, env: VectorEnv, horizon: int, config: Config, rng: np.random.Generator
+    policy: GaussianPolicy,
+    env: VectorEnv,
+    horizon: int,
+    config: Config,
+    rng: np.random.Generator,
+    observe: Observe | None = None,
 ) -> Batch:
     """Roll out the policy from fresh environments, `horizon` steps in each."""
     correlation = config.exploration.noise_correlation if isinstance(config.exploration, LearnedSigma) else 0.0
@@ -49,6 +54,7 @@ def roll_out(
         restart_p=config.restart_p,
         dtype=dtype_of(config),
         step_timeout=config.step_timeout,
+        observe=observe,
     )
 
 

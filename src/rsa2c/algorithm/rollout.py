@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
@@ -14,10 +14,26 @@ from rsa2c.config import Config
 from rsa2c.envs.checks import check_actions, check_count, check_observations, check_rewards
 from rsa2c.envs.names import env_id
 from rsa2c.envs.vectorised import PARTIAL_RESET
-from rsa2c.envs.watchdog import watching
+from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, EnvError
 
 Act = Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
+
+
+class Step(NamedTuple):
+    """What one step of all environments gave, for whoever watches a rollout; arrays have a row for each."""
+
+    actions: NDArray[Any]
+    observations: NDArray[Any]
+    rewards: NDArray[Any]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    infos: dict[str, Any]
+    last: bool
+    """Whether the rollout ends with it."""
+
+
+Observe = Callable[[Step], None]
 
 
 @dataclass(frozen=True)
@@ -83,13 +99,14 @@ def collect(
     restart_p: float = 0.0,
     dtype: DTypeLike = np.float64,
     step_timeout: float | None = Config.step_timeout,
+    observe: Observe | None = None,
 ) -> Batch:
     """Run `steps` steps in every environment, afresh from `reset(seed=seed)`.
 
     `act` maps normalised observations (n, d) to the policy's mean (n, m), the latent drawn (n, m) and the
-    action (n, m) in the environment's units. With probability `restart_p` per step the episode is cut there
-    and its environment starts anew. Steps on which an environment only resets itself are left out, so N <=
-    steps * n. A step or reset of the environments may take `step_timeout` seconds.
+    action (n, m) in the environment's units. With probability `restart_p` per step the episode is cut there and its
+    environment starts anew. Steps on which an environment only resets itself are left out, so N <= steps * n. A step or
+    reset of the environments may take `step_timeout` seconds. `observe` is called after each step.
     """
     check_count("steps", steps)
     mode = autoreset_mode(env)
@@ -109,17 +126,26 @@ def collect(
             check_rewards(env, reward, n, t + 1)
             record.rewards[t], record.terminated[t], record.truncated[t] = reward, over, out_of_time
             ended = record.terminated[t] | record.truncated[t]
+            if observe is not None:
+                observe(Step(action, observations, reward, over, out_of_time, infos, last=t + 1 == steps))
             if t + 1 < steps and (fresh := record.restarted(t, ended, mode, restart_p, rng)).any():
                 record.keep_final(t, fresh, observations[fresh])
-                with watch(t + 1):
-                    starts, _ = env.reset(options={"reset_mask": fresh})
-                check_observations(env, starts[fresh], (int(fresh.sum()), d), t + 1, np.flatnonzero(fresh))
-                observations = np.where(fresh[:, None], starts, observations)
+                observations = _restarted(env, fresh, observations, t + 1, watch)
             if mode is AutoresetMode.SAME_STEP and ended.any():
                 finals = _final_observations(env, infos, np.flatnonzero(ended))
                 check_observations(env, finals, (len(finals), d), t + 1, np.flatnonzero(ended))
                 record.keep_final(t, ended, finals)
     return record.assembled(observations)
+
+
+def _restarted(
+    env: VectorEnv[Any, Any, Any], fresh: NDArray[np.bool_], observations: NDArray[Any], step: int, watch: Watch
+) -> NDArray[Any]:
+    """The observations (n, d) after the environments in `fresh` (n,) were reset."""
+    with watch(step):
+        starts, _ = env.reset(options={"reset_mask": fresh})
+    check_observations(env, starts[fresh], (int(fresh.sum()), observations.shape[1]), step, np.flatnonzero(fresh))
+    return np.where(fresh[:, None], starts, observations)
 
 
 @dataclass(frozen=True, eq=False)

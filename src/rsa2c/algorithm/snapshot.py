@@ -6,8 +6,8 @@ holds the training's history too. Neither holds a clock, a path or a host, so eq
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -68,10 +68,11 @@ class Task:
 
     env_id: str
     is_id: bool
-    """Whether `env_id` alone makes the environment; a factory or a VectorEnv has to be given again."""
+    """Whether `env_id` and `env_kwargs` make the environment; a factory or a VectorEnv has to be given again."""
     episode_limit: int | None
     feature_names: tuple[str, ...]
     action_names: tuple[str, ...]
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +135,8 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
     if (kept := state.kept) is not None:
         tensors |= {KEPT + name: tensor for name, tensor in _acting_tensors(kept).items()}
         metadata["kept"] = {"epoch": kept.epoch, "num_timesteps": kept.steps, "score": kept.score}
+    if task.env_kwargs:
+        metadata["env_kwargs"] = dict(task.env_kwargs)
     if checkpoint:
         columns = list(snapshot.history[0]) if snapshot.history else []
         metadata["history"] = columns
@@ -184,6 +187,7 @@ def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
         None if limit is None else _count(limit, "episode_limit"),
         features,
         actions,
+        _arguments(metadata.get("env_kwargs", {})),
     )
     history: tuple[dict[str, float], ...] = ()
     log: tuple[tuple[int, NDArray, NDArray], ...] = ()
@@ -284,6 +288,12 @@ def _names(metadata: Metadata, key: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{key} is not a list of names")
     return tuple(names)
+
+
+def _arguments(kwargs: Any) -> dict[str, Any]:
+    if not isinstance(kwargs, dict):
+        raise ValueError(f"env_kwargs must be a mapping, got {kwargs!r}")
+    return kwargs
 
 
 def _count(value: Any, name: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
@@ -17,8 +19,9 @@ from rsa2c.algorithm.rollout import collect, start_states, thinned
 from rsa2c.algorithm.snapshot import Task
 from rsa2c.algorithm.state import WARMUP, TrainingState, generator
 from rsa2c.config import Config, FollowingScale
-from rsa2c.envs import action_names, backend_of, episode_limit, feature_names
-from rsa2c.errors import DataError
+from rsa2c.envs import Source, action_names, backend_of, episode_limit, feature_names
+from rsa2c.envs.names import Names, given_names
+from rsa2c.errors import DataError, Notice
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
 from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
@@ -30,17 +33,27 @@ START_STATES = 1000
 
 
 def settled(
-    env: VectorEnv, name: str, is_id: bool, names: tuple[str, ...] | None, config: Config
+    env: VectorEnv, source: Source, names: Names | None, config: Config, brought: int | None
 ) -> tuple[Task, Config]:
-    """The task of an environment, and the configuration with every size that follows from it."""
+    """The task of an environment, and the configuration with every size that follows from it; `brought` is the number
+    of environments that came in one object."""
     box, shape = env.single_action_space, env.single_observation_space.shape
     assert isinstance(box, Box) and shape is not None, "make_env checked it"
     d, m, limit = shape[0], box.shape[0], episode_limit(env)
-    config = automatic.settle_sizes(config, d, m, limit).updated(backend=backend_of(env))
-    if names is not None and len(names) != d:
-        raise DataError(f"feature_names must have one name for each of the {d} features, got {len(names)}.")
-    known = feature_names(env, d) if names is None else tuple(names)
-    return Task(name, is_id, limit, known, action_names(env, m)), config
+    asked = config.horizon
+    config = automatic.settle_sizes(config, d, m, limit, brought).updated(backend=backend_of(env))
+    if limit is None and asked == "auto":
+        warnings.warn(
+            f"{source.name} has no episode limit, so an epoch takes {config.horizon:,} steps of each environment, and "
+            "evaluations stop there. Set horizon for another number.",
+            Notice,
+            stacklevel=4,
+        )
+    known = feature_names(env, d) if names is None else given_names(names)
+    if len(known) != d:
+        raise DataError(f"feature_names must have one name for each of the {d} features, got {len(known)}.")
+    kwargs = source.kwargs if source.is_id else {}
+    return Task(source.name, source.is_id, limit, known, action_names(env, m), kwargs), config
 
 
 def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, Config]:

@@ -72,6 +72,12 @@ class Explanation:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __repr__(self) -> str:
+        states, features, _ = self.values.shape
+        top = ", ".join(f"{name} {size:.3g}" for name, size in self.top(3))
+        outputs = ", ".join(self.output_names)
+        return f"Explanation({outputs}: {states} states, {features} features, most important {top}; {self.game})"
+
     def __getitem__(self, key: int | slice | Sequence[int] | NDArray[Any]) -> Explanation:
         """The explanation of some of the states; a single number gives an explanation of one state."""
         rows = [key] if isinstance(key, int | np.integer) else key

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib.metadata import version
+from typing import Any
 
 from rsa2c.cli.command import COMMANDS
-from rsa2c.errors import ConfigError, RSA2CError, did_you_mean
+from rsa2c.errors import ConfigError, Notice, RSA2CError, did_you_mean
 
 # The order of the help
 # isort: off
@@ -37,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     if name == "--version":
         print(f"rsa2c {version('rsa2c')}")
         return 0
+    shown, warnings.showwarning = warnings.showwarning, _show  # type: ignore[assignment]
     try:
         if name not in COMMANDS:
             near = did_you_mean(name, COMMANDS)
@@ -51,7 +54,17 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt as interruption:
         print(f"rsa2c: {str(interruption) or 'Interrupted.'}", file=sys.stderr)
         return 130
+    finally:
+        warnings.showwarning = shown
     return 0
+
+
+def _show(message: Warning | str, category: type[Warning], filename: str, *rest: Any) -> None:
+    """A notice of ours as one line; any other warning as Python shows it."""
+    if issubclass(category, Notice):
+        print(f"rsa2c: {message}", file=sys.stderr)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, rest[0]))
 
 
 def _usage() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,6 +41,33 @@ def parse(options: type[Options], arguments: list[str], function: Command, defau
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.PositionalMetavarFromFieldName),
         **({} if default is None else {"default": default}),
     )
+
+
+def typed_env(name: str | None) -> str | None:
+    """An environment that the user typed; the module of `module:Name` may be a file in the current folder."""
+    if name is not None and ":" in name:
+        from rsa2c.envs.modules import use_module
+
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
+        use_module(name)
+    return name
+
+
+def keyword_arguments(pairs: Sequence[str]) -> dict[str, Any]:
+    """`key=value` pairs; values are read as YAML, so that numbers are numbers."""
+    import yaml
+
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (equals and key.isidentifier()):
+            raise ConfigError(f"--env-kwargs takes key=value, got {pair!r}.")
+        try:
+            found[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--env-kwargs: the value of {key} cannot be read, got {value!r}.") from error
+    return found
 
 
 def program() -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import tyro
 
-from rsa2c.cli.command import Flag, command, parse
+from rsa2c.cli.command import Flag, command, parse, typed_env
 from rsa2c.errors import ConfigError
 
 
@@ -32,6 +32,8 @@ class EvaluateOptions:
     """Norm in which that size is measured."""
     seed: int = 0
     """Seed of the first episode."""
+    env: str | None = None
+    """The environment as module:Name, where the run was trained on one of your own: a run folder imports nothing."""
     json: Flag = False
     """Print JSON, with every return."""
 
@@ -43,12 +45,12 @@ def evaluate(arguments: list[str]) -> None:
     if (options.attack is None) != (options.epsilon is None):
         raise ConfigError("--attack and --epsilon go together: give both, or neither.")
     from rsa2c.robustness.attacks import make_attack
+    from rsa2c.runs.data import RunData
     from rsa2c.runs.evaluation import evaluate_policy
     from rsa2c.runs.folder import Run
-    from rsa2c.runs.training import load_policy
 
     run = Run.open(options.run)
-    agent = load_policy(run)
+    agent = RunData.of(run, typed_env(options.env)).agent
     attack = None
     if options.attack is not None and options.epsilon is not None:
         attack = make_attack(options.attack, agent, options.epsilon, options.norm)
@@ -57,7 +59,7 @@ def evaluate(arguments: list[str]) -> None:
         interval = [bound if math.isfinite(bound) else None for bound in result.interval()]
         summary = {"mean": result.mean, "std": result.std, "interval": interval}
         series = {"returns": result.returns.tolist(), "lengths": result.lengths.tolist()}
-        asked = {key: value for key, value in asdict(options).items() if key not in ("json", "run")}
+        asked = {key: value for key, value in asdict(options).items() if key not in ("env", "json", "run")}
         context = {"run": str(run.path), "environment": agent.env_id, "num_timesteps": agent.num_timesteps}
         print(json.dumps({**context, **asked, **summary, **series}, indent=2, allow_nan=False))
         return

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from rsa2c.cli.command import command, parse
+from rsa2c.cli.command import command, parse, typed_env
 
 
 @dataclass
@@ -20,6 +20,8 @@ class ReportOptions:
     """HTML file to write; unset: report.html in the folder."""
     episodes: int | None = None
     """Episodes of the final score; unset: 100, or fewer if episodes are long."""
+    env: str | None = None
+    """The environment as module:Name, where the run was trained on one of your own: a run folder imports nothing."""
 
 
 @command
@@ -27,10 +29,12 @@ def report(arguments: list[str]) -> None:
     """Write a run's report, or a sweep's comparison, as one HTML file that runs the policy in the browser."""
     options = parse(ReportOptions, arguments, report)
     from rsa2c.report import write_comparison, write_report
-    from rsa2c.runs.folder import find_runs
+    from rsa2c.runs.data import RunData
+    from rsa2c.runs.folder import Run, find_runs
 
     for folder in (Path(options.run), Path("runs") / options.run):
         if folder.is_dir() and not (folder / "config.yaml").exists() and find_runs(folder):
             print(write_comparison(folder, options.out))
             return
-    print(write_report(options.run, options.out, options.episodes))
+    data = RunData.of(Run.open(options.run), typed_env(options.env))
+    print(write_report(data, options.out, options.episodes))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from rsa2c.baselines.settings import BASELINES, PRESET, BaselineFields, check_algorithm
-from rsa2c.cli.command import Flag, choice, command, parse, program
+from rsa2c.cli.command import Flag, choice, command, keyword_arguments, parse, program, typed_env
 from rsa2c.cli.settings import flags, given
 from rsa2c.config import ALGORITHMS, make_config
 from rsa2c.errors import described
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rsa2c.runs.data import RunData
-    from rsa2c.runs.folder import Run
 
 
 @dataclass
@@ -26,14 +25,20 @@ class RunOptions:
     """What to train, and where its files go."""
 
     env: tyro.conf.Positional[str]
-    """Gymnasium id, such as Pendulum-v1."""
+    """Gymnasium id, such as Pendulum-v1; module:Id or module:Class of your own; dm:CheetahRun-v1 for dm_control's tasks
+    (EnvPool)."""
     algorithm: Annotated[str, choice(*ALGORITHMS, *BASELINES)] = "rsa2c-kme"
     """Variant of the method, or a baseline of Stable-Baselines3 (`rsa2c train ENV --algorithm sac --help` shows the
     flags it has)."""
     preset: str = "default"
     """Named settings of the environment (sac and ppo have rl-zoo only); the flags below override single ones."""
     total_timesteps: int | None = None
-    """Training steps, rounded up to whole epochs (PPO: rollouts); unset: a number that suits the environment."""
+    """Environment steps, warm-up included, rounded up to whole epochs (PPO: rollouts); unset: a number that suits the
+    environment."""
+    env_kwargs: tuple[str, ...] = ()
+    """Arguments of the environment, as key=value."""
+    feature_names: str | None = None
+    """YAML file with the features' names, a list or a mapping from name to unit."""
     out: str = "runs"
     """Folder in which the run's own folder is made."""
     no_track: Flag = False
@@ -64,6 +69,7 @@ def train(arguments: list[str]) -> None:
     choices = [argument for argument in arguments if argument not in help_flags]
     # The first reading finds out which preset the flags override, the second overrides it (or shows it).
     first, asked = _read(choices or help_flags, {}, everything or bool(choices))
+    typed_env(first.env)
     check_algorithm(first.algorithm)
     if first.algorithm in BASELINES:
         if help_flags:
@@ -89,6 +95,7 @@ def _read(
 
 
 def _train(options: RunOptions, asked: dict[str, Any]) -> None:
+    from rsa2c.runs.data import RunData
     from rsa2c.runs.training import train_run
 
     run = train_run(
@@ -99,9 +106,11 @@ def _train(options: RunOptions, asked: dict[str, Any]) -> None:
         options.out,
         display=not options.quiet,
         track=not options.no_track,
+        env_kwargs=keyword_arguments(options.env_kwargs),
+        feature_names=options.feature_names,
         **asked,
     )
-    _finish(run, options)
+    _finish(RunData.of(run), options)
 
 
 @dataclass
@@ -111,7 +120,9 @@ class ResumeOptions:
     run: tyro.conf.Positional[str]
     """Run folder, or its name under ./runs."""
     total_timesteps: int | None = None
-    """Training steps in all, including those already done; unset: the number the run was created with."""
+    """Environment steps in all, including those already done; unset: the number the run was created with."""
+    env: str | None = None
+    """The environment as module:Name, where the run was trained on one of your own: a run folder imports nothing."""
     no_track: Flag = False
     """Write no TensorBoard events; otherwise they are written if tensorboard is installed."""
     no_report: Flag = False
@@ -132,12 +143,12 @@ def resume(arguments: list[str]) -> None:
     from rsa2c.runs.folder import Run
     from rsa2c.runs.training import is_finished, is_judged, resume_run
 
-    run = Run.open(options.run)
-    data = RunData.of(run)
+    run, env = Run.open(options.run), typed_env(options.env)
+    data = RunData.of(run, env)
     # A run that was stopped in its final evaluation has nothing left to train
     if options.total_timesteps is not None or not is_finished(data) or is_judged(data):
-        resume_run(run.path, options.total_timesteps, display=not options.quiet, track=not options.no_track)
-    _finish(run, options)
+        resume_run(run.path, options.total_timesteps, env=env, display=not options.quiet, track=not options.no_track)
+    _finish(RunData.of(run, env), options)
 
 
 def _announce(quiet: bool) -> None:
@@ -145,7 +156,7 @@ def _announce(quiet: bool) -> None:
         print("preparing (the first run after an installation compiles for some seconds)", file=sys.stderr)
 
 
-def _finish(run: Run, options: RunOptions | ResumeOptions) -> None:
+def _finish(run: RunData, options: RunOptions | ResumeOptions) -> None:
     """Evaluate the run, write its report, print a summary; if the report fails, nothing else is lost."""
     from rsa2c.report import write_report
     from rsa2c.runs.training import FINAL_EPISODES, judge

@@ -126,6 +126,11 @@ class Config:
                 "Leave one of them out."
             )
 
+    def __repr__(self) -> str:
+        usual = flattened(Config())
+        changed = {name: value for name, value in self.settings().items() if value != usual.get(name, ...)}
+        return f"Config.of({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None = None, **more: Any) -> Config:
         """The configuration with these settings, by their flat names; unset ones take their defaults."""

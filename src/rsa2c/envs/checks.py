@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -9,8 +10,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rsa2c.envs.names import AnyEnv, env_id, feature_names
-from rsa2c.errors import ConfigError, DataError, EnvError
+from rsa2c.envs.names import AnyEnv, chain, env_id, feature_names
+from rsa2c.errors import ConfigError, DataError, EnvError, Notice
 
 
 def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any], name: str) -> None:
@@ -18,15 +19,56 @@ def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any]
     if not (isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1):
         raise EnvError(
             f"{name} has observations {_describe(observation_space)}; rsa2c needs one flat vector of "
-            "features, a Box of shape (d,). Flatten it, as with gymnasium.wrappers.FlattenObservation."
+            f"features, a Box of shape (d,), or a Dict of such. {_observation_remedy(observation_space)}"
         )
     if not (isinstance(action_space, spaces.Box) and len(action_space.shape) == 1):
         raise EnvError(
             f"{name} has actions {_describe(action_space)}; rsa2c learns continuous actions only, "
-            "a Box of shape (m,)."
+            f"a Box of shape (m,). {_action_remedy(action_space)}"
         )
     if 0 in (*observation_space.shape, *action_space.shape):
         raise EnvError(f"{name} has an empty space: observations {observation_space}, actions {action_space}")
+
+
+def _observation_remedy(space: gym.Space[Any]) -> str:
+    if isinstance(space, spaces.Tuple):
+        return "Return a Dict, whose keys name the features, or flatten it with gymnasium.wrappers.FlattenObservation."
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        return "Encode the numbers as 0 and 1, as gymnasium.wrappers.FlattenObservation does."
+    return "Flatten it, as with gymnasium.wrappers.FlattenObservation."
+
+
+def _action_remedy(space: gym.Space[Any]) -> str:
+    if isinstance(space, spaces.Box):
+        return "Flatten it in a wrapper, as gymnasium.wrappers.TransformAction can."
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        return "Join its continuous parts to one Box in a wrapper; rsa2c has no actions of several kinds."
+    return (
+        "If they are levels of an actuator, let a wrapper take a Box and round it to the nearest level; for a choice "
+        "between unlike things use an algorithm with discrete actions, such as SB3's PPO."
+    )
+
+
+NORMALISING = {
+    "NormalizeObservation": "the agent scales each feature itself, and the wrapper's running means are in no model "
+    "file, so a trained policy would be given other numbers than it learned from, and explanations have no units",
+    "NormalizeReward": "the scale of rewards does not matter to the agent, but the wrapper's changes while it learns, "
+    "so values drift and the returns that are shown are not the environment's",
+}
+"""Wrappers that the agent is better off without, and why; SB3's VecNormalize is both."""
+
+
+def warn_of_normalisation(env: AnyEnv) -> None:
+    """Say once for each normalising wrapper below the agent why it should go."""
+    found: dict[str, str] = {}
+    for each in chain(env):
+        kind = type(each).__name__
+        for name in NORMALISING:
+            part = {"NormalizeObservation": "norm_obs", "NormalizeReward": "norm_reward"}[name]
+            if kind == name or (kind == "VecNormalize" and getattr(each, part, False)):
+                found[name] = kind if kind == name else f"VecNormalize({part}=True)"
+    for name, shown in found.items():
+        warnings.warn(f"{env_id(env)} is wrapped in {shown}: {NORMALISING[name]}. Remove it.", Notice, stacklevel=3)
 
 
 def check_count(name: str, number: Any) -> None:

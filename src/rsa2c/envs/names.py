@@ -1,36 +1,85 @@
-"""Identity of an environment, and what its numbers are called."""
+"""Identity of an environment, its episode limit, and what its numbers are called."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AsyncVectorEnv, VectorEnv
+from gymnasium.wrappers import TimeLimit
 
 from rsa2c.envs.known import find
+from rsa2c.errors import DataError, Notice
+from rsa2c.files import read_yaml
 
+Names = Sequence[str] | Mapping[str, str | None] | str | os.PathLike[str]
 AnyEnv = gym.Env[Any, Any] | VectorEnv[Any, Any, Any]
 
 
 def feature_names(env: AnyEnv | str, d: int, distractors: int = 0) -> tuple[str, ...]:
-    """Names of the d features of an environment or id; x0, x1, ... if they are not known.
+    """Names of the d features of an environment or id: its own `observation_names`, the keys of its Dict observations,
+    the ones known for its id; x0, x1, ... otherwise.
 
     If `Distractors` wraps the environment, the last ones are noise_1, noise_2, ...; for an id, `distractors` gives
     their number.
     """
     k = distractors if isinstance(env, str) else _appended(env)
-    known = find(env if isinstance(env, str) else env_id(env))
-    names = () if known is None else tuple(feature.name for feature in known.features)
-    true = names if len(names) == d - k else tuple(f"x{i}" for i in range(d - k))
-    return (*true, *(f"noise_{i}" for i in range(1, k + 1)))
+    noise = tuple(f"noise_{i}" for i in range(1, k + 1))
+    return (*(_declared(env, "observation_names", d - k) or _known(env, "features", d - k, "x")), *noise)
 
 
 def action_names(env: AnyEnv | str, m: int) -> tuple[str, ...]:
-    """Names of the m actions of an environment or id; a0, a1, ... if they are not known."""
+    """Names of the m actions of an environment or id: its own `action_names`, or known ones; a0, a1, ... otherwise."""
+    return _declared(env, "action_names", m) or _known(env, "actions", m, "a")
+
+
+def _known(env: AnyEnv | str, what: str, count: int, letter: str) -> tuple[str, ...]:
     known = find(env if isinstance(env, str) else env_id(env))
-    names = () if known is None else tuple(action.name for action in known.actions)
-    return names if len(names) == m else tuple(f"a{i}" for i in range(m))
+    names = () if known is None else tuple(quantity.name for quantity in getattr(known, what))
+    return names if len(names) == count else tuple(f"{letter}{i}" for i in range(count))
+
+
+def _declared(env: AnyEnv | str, attribute: str, count: int) -> tuple[str, ...]:
+    """The names that an environment or a wrapper of it has in this attribute, the outermost first."""
+    if isinstance(env, str):
+        return ()
+    keys: tuple[str, ...] = ()
+    for each in chain(env):
+        if not keys and attribute == "observation_names" and getattr(each, "layout", None) is not None:
+            keys = each.layout.names
+        names = getattr(each, attribute, None)
+        if names is None or isinstance(names, str):
+            continue
+        if len(names) == count:
+            return tuple(map(str, names))
+        warnings.warn(
+            f"{env_id(env)} has {len(names)} {attribute}, but {count} numbers under them, so they are not used. "
+            "A wrapper that changes the numbers can have the attribute itself.",
+            Notice,
+            stacklevel=2,
+        )
+        break
+    return keys if len(keys) == count else ()
+
+
+def given_names(names: Names) -> tuple[str, ...]:
+    """Names of features as a user gives them: a list, a mapping from name to unit, or a YAML file with either.
+
+    A unit becomes part of the name: `temperature [K]`.
+    """
+    if isinstance(names, str | os.PathLike):
+        source, names = f"the names in {names}", read_yaml(names, "Correct it")
+    else:
+        source = "feature_names"
+    if isinstance(names, Mapping):
+        return tuple(f"{name} [{unit}]" if unit not in (None, "") else str(name) for name, unit in names.items())
+    if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{source} must be a list of names or a mapping from name to unit, got {names!r}.")
+    return tuple(names)
 
 
 def units(env_id: str, names: Sequence[str]) -> list[str]:
@@ -46,32 +95,59 @@ def env_id(env: AnyEnv) -> str:
     if spec is not None:
         return str(spec.id)
     base: Any = env.unwrapped
-    inside = getattr(base, "envs", None)
-    return str(getattr(base, "env_id", type(inside[0].unwrapped if inside else base).__name__))
+    if (name := getattr(base, "env_id", None)) is not None:
+        return str(name)
+    *_, innermost = chain(env)
+    return type(getattr(innermost, "unwrapped", innermost)).__name__
 
 
 def episode_limit(env: AnyEnv) -> int | None:
-    """Steps after which the environment truncates an episode, or None if it never does."""
-    limit = getattr(env.unwrapped, "episode_limit", None)
-    if limit is None:
-        spec = _spec(env)
-        limit = None if spec is None else spec.max_episode_steps
-    return None if limit is None else int(limit)
+    """Steps after which the environment truncates an episode, or None if it never does.
+
+    It may stand anywhere: in a TimeLimit or a spec at any depth, in dm_control's environment, or in an attribute
+    `episode_limit` or `max_episode_steps`; the shortest counts.
+    """
+    limits = [limit for each in chain(env) for limit in _limits(each)]
+    return min(limits) if limits else None
+
+
+def _limits(env: Any) -> Iterator[int]:
+    spec = _spec(env) if isinstance(env, gym.Env | VectorEnv) else None
+    candidates: list[Any] = [
+        getattr(env, "_max_episode_steps", None) if isinstance(env, TimeLimit) else None,
+        None if spec is None else getattr(spec, "max_episode_steps", None),
+        getattr(env, "episode_limit", None),
+        getattr(env, "max_episode_steps", None),
+        getattr(vars(env).get("_env"), "_step_limit", None),  # dm_control's Environment inside an adapter
+    ]
+    for limit in candidates:
+        number = isinstance(limit, int | float) and not isinstance(limit, bool)
+        if number and math.isfinite(limit) and limit > 0:
+            yield math.ceil(limit)
 
 
 def _spec(env: AnyEnv) -> Any:
     """The environment's spec; a vector environment without one has that of its first environment."""
-    if env.spec is not None:
+    if isinstance(getattr(env, "spec", None), gym.envs.registration.EnvSpec):
         return env.spec
     inside = getattr(env.unwrapped, "envs", None)
-    return inside[0].spec if inside else None
+    if inside:
+        return inside[0].spec
+    if isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.closed:
+        return env.unwrapped.get_attr("spec")[0]
+    return None
+
+
+def chain(env: Any) -> Iterator[Any]:
+    """An environment and everything it wraps, the outermost first; of several side by side, the first."""
+    while env is not None:
+        yield env
+        # Not getattr: some wrappers pass on what they do not have
+        inner = vars(env)
+        inside = inner.get("envs")
+        env = inside[0] if isinstance(inside, list | tuple) and inside else inner.get("env", inner.get("venv"))
 
 
 def _appended(env: Any) -> int:
     """Number of distractor features added by the wrappers around an environment."""
-    k = 0
-    while env is not None:
-        k += getattr(getattr(env, "disturbance", None), "k", 0)
-        inside = env.__dict__.get("envs")
-        env = inside[0] if inside else env.__dict__.get("env")
-    return k
+    return sum(getattr(getattr(each, "disturbance", None), "k", 0) for each in chain(env))

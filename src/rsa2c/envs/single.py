@@ -4,41 +4,49 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
 import rsa2c.envs.lqr  # noqa: F401 - registers the benchmark with Gymnasium
 from rsa2c.envs.checks import check_spaces
+from rsa2c.envs.flattening import FlatObservation
+from rsa2c.envs.modules import found_in_module, has_module
 from rsa2c.envs.names import env_id
+from rsa2c.envs.pool import EnvPoolSingle, only_pool_has
+from rsa2c.envs.source import EnvLike, Factory, Source
 from rsa2c.envs.wrappers import Distractors, ObservationNoise
 from rsa2c.errors import EnvError, MissingExtraError, RSA2CError, described, did_you_mean
 
-Factory = Callable[[], gym.Env[Any, Any]]
-
 
 def make_single(
-    env: str | Factory, *, noise_variance: float | NDArray[Any] = 0.0, distractors: int = 0
+    env: EnvLike,
+    *,
+    noise_variance: float | NDArray[Any] = 0.0,
+    distractors: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> gym.Env[Any, Any]:
-    """One of Gymnasium's own environments, from an id or a factory, checked, disturbed as in `make_env`."""
-    if isinstance(env, str):
-        single = _from_id(env)
-    elif callable(env):
+    """One of Gymnasium's own environments, checked, flattened if its observations are a Dict, disturbed as in
+    `make_env`. `env` is whatever `make_env` takes."""
+    source = Source.of(env, env_kwargs)
+    if source.factory is not None:
         with _third_party_noise_silenced(), _making("an environment given as a function"):
-            single = env()
+            single = source.factory()
         if not isinstance(single, gym.Env):
             raise EnvError(f"A factory must return a gymnasium.Env, got {type(single).__name__}.")
     else:
-        raise EnvError(
-            "An environment is a Gymnasium id or a function that returns a gymnasium.Env, "
-            f"got {type(env).__name__}."
-        )
+        source.check_single("evaluate")
+        assert source.id is not None, "a source without a factory has an id"
+        single = _from_id(source.id, source.kwargs)
+    if isinstance(single.observation_space, spaces.Dict):
+        single = FlatObservation(single)
     check_spaces(single.observation_space, single.action_space, env_id(single))
     if distractors:
         single = Distractors(single, distractors)
@@ -80,18 +88,29 @@ def known_spec(name: str) -> gym.envs.registration.EnvSpec:
     except (gym.error.Error, ModuleNotFoundError) as error:
         raise EnvError(
             f"Gymnasium has no environment {name!r}.{did_you_mean(name, gym.registry)} "
-            "Pass an environment of your own as a function that makes it, or register it with Gymnasium."
+            "Pass an environment of your own as an object, a class or a function that makes it, or as module:Name."
         ) from error
 
 
-def _from_id(name: str) -> gym.Env[Any, Any]:
+def _from_id(name: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    if has_module(name):
+        found = found_in_module(name)
+        if not isinstance(found, str):
+            with _third_party_noise_silenced(), _making(name):
+                made = found(**kwargs)
+            if not isinstance(made, gym.Env):
+                raise EnvError(f"{name} must make a gymnasium.Env, got {type(made).__name__}.")
+            return made
+        name = found
+    if only_pool_has(name):
+        return EnvPoolSingle(name, kwargs)
     spec = known_spec(name)
     try:
         with _third_party_noise_silenced():
             if isinstance(spec.entry_point, str):
                 load_env_creator(spec.entry_point)  # imports the simulator, so that it can be silenced next
         with _third_party_noise_silenced(), _making(name):
-            return gym.make(name, disable_env_checker=True)
+            return gym.make(name, disable_env_checker=True, **kwargs)
     except (gym.error.DependencyNotInstalled, ImportError) as error:
         raise MissingExtraError(
             f"{name} needs a simulator that is not installed ({error}). "

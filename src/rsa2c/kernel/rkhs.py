@@ -94,6 +94,10 @@ class RKHSFunction:
         """(q, d): remembered states in raw observation units."""
         return self.centres * self.normaliser.std + self.normaliser.mean
 
+    def __repr__(self) -> str:
+        kind, d, q = type(self.kernel).__name__, self.kernel.dimension, self.dictionary.size
+        return f"RKHSFunction({d} features -> {', '.join(self.output_names)}; {q} states, {kind} kernel)"
+
     def __call__(self, states: ArrayLike) -> NDArray[np.float64]:
         states, single = self._checked(states)
         values = self.at(self.normaliser(states))

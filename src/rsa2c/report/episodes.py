@@ -11,8 +11,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.envs.single import make_single
-from rsa2c.errors import require
+from rsa2c.envs import Source, make_single
+from rsa2c.errors import EnvError, require
 from rsa2c.evaluation import EvaluationResult, evaluate
 from rsa2c.runs.training import longest_episode
 
@@ -71,10 +71,11 @@ def record(agent: RSA2C, episodes: int) -> tuple[EvaluationResult, list[Episode]
 
     def recording() -> gym.Env[Any, Any]:
         recorded.append(Episode())
-        return _Recorded(make_single(agent.env_id, distractors=agent.config.distractors), recorded[-1])
+        return _Recorded(make_single(agent.source, distractors=agent.config.distractors), recorded[-1])
 
+    source = Source(factory=recording, alone=agent.source.alone)
     limits: dict[str, Any] = {"max_steps": longest_episode(agent), "step_timeout": agent.config.step_timeout}
-    result = evaluate(agent, recording, episodes=episodes, **limits)
+    result = evaluate(agent, source, episodes=episodes, **limits)
     return result, recorded
 
 
@@ -129,10 +130,13 @@ def _episode(embedded: Embedded, label: str, episode: Episode, explained: int) -
     }
 
 
-def frames(env_id: str, episode: Episode) -> dict[str, Any]:
+def frames(source: Source, episode: Episode) -> dict[str, Any]:
     """Small pictures of an episode, which is replayed from its seed and actions."""
     image = require("PIL.Image", "envs", "Drawing the environment")
-    env = gym.make(env_id, render_mode="rgb_array", disable_env_checker=True)
+    drawn = source if source.id is None else Source(id=source.id, kwargs={**source.kwargs, "render_mode": "rgb_array"})
+    env = make_single(drawn)
+    if env.render_mode != "rgb_array":
+        raise EnvError(f"{source.name} is made without render_mode='rgb_array', so it draws nothing.")
     every = -(-len(episode.rewards) // FRAMES)
     pictures = []
     try:

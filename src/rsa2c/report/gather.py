@@ -13,7 +13,6 @@ from rsa2c.report import attention, certificates, episodes, result, trust
 from rsa2c.report.embedded import Embedded
 from rsa2c.report.scene import scene
 from rsa2c.runs.data import RunData
-from rsa2c.runs.training import trained_steps
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -77,10 +76,10 @@ def run_document(data: RunData, episode_count: int | None = None) -> dict[str, A
     _training(data, config, missing, document)
     if agent is not None:
         _explained(data, agent, episode_count, missing, document)
-        steps = trained_steps(agent)
+        steps = agent.num_timesteps
         if steps < config["total_timesteps"]:
             document["warnings"].append(
-                f"Unfinished: {steps:,} of {config['total_timesteps']:,} training steps. "
+                f"Unfinished: {steps:,} of {config['total_timesteps']:,} steps. "
                 f"Continue with: rsa2c resume {data.run.path.name}"
             )
     document["missing"] = missing.sentences
@@ -100,7 +99,8 @@ def _agent(data: RunData, missing: _Missing) -> RSA2C | None:
 
 
 def _command(config: dict[str, Any]) -> str | None:
-    if config.get("preset", "default") not in ("default", *preset_names(config["environment"])):
+    known = ("default", *preset_names(config["environment"]))
+    if not config.get("env_is_id", True) or config.get("preset", "default") not in known:
         return None
     return result.rerun_command(config)
 
@@ -167,7 +167,7 @@ def _played(
     document["episodes"] = episodes.document(embedded, shown)
     if document["scene"] is None:
         pictures = missing.attempt(
-            "episodes", "A picture", lambda: [episodes.frames(agent.env_id, episode) for _, episode in shown]
+            "episodes", "A picture", lambda: [episodes.frames(agent.source, episode) for _, episode in shown]
         )
         for one, frames in zip(document["episodes"], pictures or [], strict=False):
             one["frames"] = frames

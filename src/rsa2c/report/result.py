@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,6 +94,8 @@ def rerun_command(document: dict[str, Any]) -> str:
     if preset != "default":
         parts.append(f"--preset {preset}")
     parts.append(f"--total-timesteps {document['total_timesteps']}")
+    if kwargs := document.get("env_kwargs"):
+        parts.append("--env-kwargs " + " ".join(shlex.quote(f"{key}={json.dumps(x)}") for key, x in kwargs.items()))
     expected = make_config(environment, preset, algorithm).settings()
     for name, now in config.items():
         settled = expected.get(name) == "auto" or name in ("seed", "backend")

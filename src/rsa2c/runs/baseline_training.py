@@ -41,7 +41,7 @@ from rsa2c.runs.evaluation import TrainingInterrupted, evaluate_agent, signals_i
 from rsa2c.runs.folder import Run
 from rsa2c.runs.names import make_run_id
 from rsa2c.runs.provenance import provenance
-from rsa2c.runs.track import Tracker, evaluation_scalars, tracker_in
+from rsa2c.sb3.tensorboard import Tracker, evaluation_scalars, tracker_in
 
 ROW_STEPS = 1_000
 """Training steps between rows of `metrics.csv` (PPO: at least, and then to the end of the rollout)."""

@@ -12,7 +12,7 @@ from rsa2c.agent import RSA2C
 from rsa2c.algorithm.epoch import PHASES
 from rsa2c.runs.evaluation import evaluate_agent, optimality_gap
 from rsa2c.runs.folder import Run
-from rsa2c.runs.track import Tracker, epoch_scalars, evaluation_scalars
+from rsa2c.sb3.tensorboard import Tracker, epoch_scalars, evaluation_scalars
 
 CHECKPOINT_INTERVAL = 5.0
 """Seconds of training between checkpoints (taken at the next epoch boundary)."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from rsa2c.baselines.settings import BASELINES, BaselineConfig
 from rsa2c.config import Config
-from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
+from rsa2c.errors import ConfigError, EnvError, FileFormatError, NotFoundError
 from rsa2c.files import Metadata, read_metadata
 from rsa2c.runs.folder import Run
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     # The agent brings Numba and Gymnasium, which a list of runs does not need
     from rsa2c.agent import RSA2C
     from rsa2c.baselines.policy import Baseline
+    from rsa2c.envs.source import EnvLike, Source
 
 Arrays = dict[str, np.ndarray]
 
@@ -30,15 +31,37 @@ class RunData:
     run: Run
     document: dict[str, Any]
     """`config.yaml`, as `Run.read_config` returns it."""
+    env: EnvLike | None = None
+    """The environment, where the caller has it and the folder does not."""
 
     @classmethod
-    def of(cls, run: Run | RunData) -> RunData:
-        """The data of a run; data that were already read are returned unchanged."""
-        return run if isinstance(run, RunData) else cls(run, run.read_config())
+    def of(cls, run: Run | RunData, env: EnvLike | None = None) -> RunData:
+        """The data of a run; data that were already read are returned unchanged.
+
+        `env` is the environment of a run whose folder cannot make it.
+        """
+        return run if isinstance(run, RunData) else cls(run, run.read_config(), env)
 
     @property
     def environment(self) -> str:
         return self.document["environment"]
+
+    @property
+    def source(self) -> Source:
+        """What makes the environment, from the folder alone; nothing is imported for it."""
+        from rsa2c.envs.source import Source
+
+        if not self.document.get("env_is_id", True):
+            raise EnvError(
+                f"run {self.run.path} was trained on an environment of its own, {self.environment}, which a folder "
+                "cannot hold. Pass it: env=... in Python, --env module:Name on the command line."
+            )
+        return Source(id=self.environment, kwargs=self.env_kwargs)
+
+    @property
+    def env_kwargs(self) -> dict[str, Any]:
+        """Arguments of the environment."""
+        return self.document.get("env_kwargs", {})
 
     @property
     def algorithm(self) -> str:
@@ -50,7 +73,7 @@ class RunData:
 
     @property
     def total_timesteps(self) -> int:
-        """Training steps that the run was asked to make."""
+        """Environment steps that the run was asked to make."""
         return self.document["total_timesteps"]
 
     @property
@@ -95,21 +118,8 @@ class RunData:
 
     @property
     def steps(self) -> int:
-        """Training steps in the checkpoint: those of whole epochs, without the warm-up."""
-        if self.checkpoint is not None and "warmup_steps" in self.checkpoint:
-            return self._count("num_timesteps") - self._count("warmup_steps")
-        return self._count("num_timesteps") if self.is_baseline else self.epochs * self.epoch_steps
-
-    @property
-    def epoch_steps(self) -> int:
-        """Environment steps in an epoch of a kernel agent."""
-        n_envs, horizon = self.settings.get("n_envs"), self.settings.get("horizon")
-        if type(n_envs) is not int or type(horizon) is not int or min(n_envs, horizon) <= 0:
-            raise FileFormatError(
-                f"{self.run.config_path} has no usable n_envs and horizon, got {n_envs!r} and {horizon!r}. "
-                "Restore it from a copy."
-            )
-        return n_envs * horizon
+        """Environment steps in the checkpoint, those of the warm-up included."""
+        return self._count("num_timesteps")
 
     def _count(self, name: str) -> int:
         if self.checkpoint is None:
@@ -152,9 +162,9 @@ class RunData:
         from rsa2c.algorithm.snapshot import Snapshot
 
         if self.run.state_path.exists():
-            return RSA2C.of(Snapshot.load(self.run.state_path, kind="state"))
+            return RSA2C.of(Snapshot.load(self.run.state_path, kind="state"), self.env)
         if self.run.model_path.exists():
-            return RSA2C.load(self.run.model_path)
+            return RSA2C.load(self.run.model_path, self.env)
         raise NotFoundError(f"run {self.run.path} has no checkpoint yet. Train it with: rsa2c resume {self.run.path}")
 
     @property

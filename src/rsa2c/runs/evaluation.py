@@ -10,6 +10,7 @@ from typing import Any
 
 from rsa2c.agent import RSA2C
 from rsa2c.baselines.policy import Baseline
+from rsa2c.envs import Source
 from rsa2c.envs.known import find
 from rsa2c.evaluation import EvaluationResult, evaluate
 from rsa2c.runs.folder import Run
@@ -41,7 +42,7 @@ def evaluate_policy(
     """`evaluate` in the environment that an agent was trained on, with its distractors and its longest episode."""
     return evaluate(
         agent,
-        agent.env_id,
+        agent.source if isinstance(agent, RSA2C) else Source(id=agent.env_id),
         episodes=episodes,
         noise_variance=noise_variance,
         distractors=agent.config.distractors,

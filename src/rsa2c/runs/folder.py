@@ -166,6 +166,9 @@ class Run:
         for key, kind in wanted.items():
             if not isinstance(document.get(key), kind):
                 raise refusal(f"it has no usable {key!r}")
+        for key, kind in {"env_kwargs": dict, "env_is_id": bool, "feature_names": list}.items():
+            if not isinstance(document.get(key, kind()), kind):
+                raise refusal(f"it has no usable {key!r}")
         if document["total_timesteps"] <= 0:
             raise refusal("its 'total_timesteps' is not positive")
         if not all(isinstance(name, str) for name in document["config"]):

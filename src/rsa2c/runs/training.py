@@ -7,7 +7,7 @@ reaches, byte for byte, the model of a run that was never stopped. `baseline_tra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
@@ -16,6 +16,9 @@ import numpy as np
 from rsa2c.agent import RSA2C
 from rsa2c.baselines.policy import BASELINES, Baseline
 from rsa2c.config import algorithm_name, default_timesteps, make_config
+from rsa2c.envs import EnvLike, Source
+from rsa2c.envs.modules import use_module
+from rsa2c.envs.names import Names
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError
 from rsa2c.files import PathLike, StorageError
@@ -34,7 +37,7 @@ from rsa2c.runs.evaluation import (
 )
 from rsa2c.runs.folder import Run
 from rsa2c.runs.names import make_run_id
-from rsa2c.runs.track import tracker_in
+from rsa2c.sb3.tensorboard import tracker_in
 
 __all__ = [
     "EVALUATION_SEED",
@@ -54,7 +57,7 @@ FINAL_EPISODES = 100
 
 
 def train_run(
-    env_id: str,
+    env: EnvLike,
     algorithm: str | None = None,
     preset: str = "default",
     total_timesteps: int | None = None,
@@ -63,49 +66,74 @@ def train_run(
     display: bool = False,
     track: bool = True,
     suffix: str = "",
+    env_kwargs: Mapping[str, Any] | None = None,
+    feature_names: Names | None = None,
     **fields: Any,
 ) -> Run:
     """Train a new agent in a new folder under `out`.
 
+    `env` and `env_kwargs` are those of `RSA2C`; an environment that is not an id has to be given again to `resume_run`.
     `fields` are fields of `Config` (for sac and ppo, those of `BaselineFields`); `suffix` is appended to the run id.
     """
     _check_total(total_timesteps)
+    use_module(env)
+    source = Source.of(env, env_kwargs)
     if algorithm in BASELINES:
+        if source.id is None or feature_names or env_kwargs:
+            raise ConfigError(f"{algorithm} trains on ids without env_kwargs and feature_names, got {source.name}.")
         return baseline_training.train(
-            env_id, algorithm, preset, total_timesteps, out, suffix, display=display, track=track, **fields
+            source.id, algorithm, preset, total_timesteps, out, suffix, display=display, track=track, **fields
         )
-    config = make_config(env_id, preset, algorithm, **fields)
-    total = total_timesteps if total_timesteps is not None else default_timesteps(env_id)
+    config = make_config(source.name, preset, algorithm, **fields)
+    total = total_timesteps if total_timesteps is not None else default_timesteps(source.name)
     name = algorithm or algorithm_name(config)
-    run_id = make_run_id(env_id, name, preset, config) + suffix
+    run_id = make_run_id(source.name, name, preset, config) + suffix
     Run.refuse_existing(out, run_id)
-    with closing(RSA2C(env_id, algorithm, preset=preset, **fields)) as agent:
-        extra = {"environment": env_id, "algorithm": name, "preset": preset, "total_timesteps": total}
-        run = Run.create(out, run_id, agent.config, extra)
+    source.check_single("evaluate the agent of a run folder")
+    with closing(RSA2C(source, algorithm, preset=preset, feature_names=feature_names, **fields)) as agent:
+        extra = {"environment": source.name, "algorithm": name, "preset": preset, "total_timesteps": total}
+        run = Run.create(out, run_id, agent.config, extra | _environment(agent, feature_names is not None))
         with run.locked():
             _train(run, agent, total, display, track)
     return run
 
 
+def _environment(agent: RSA2C, named: bool) -> dict[str, Any]:
+    """What `config.yaml` says of an environment beyond its name, where there is something to say."""
+    known: dict[str, Any] = {}
+    if not agent.task.is_id:
+        known["env_is_id"] = False
+    if agent.task.env_kwargs:
+        known["env_kwargs"] = dict(agent.task.env_kwargs)
+    if named:
+        known["feature_names"] = list(agent.feature_names)
+    return known
+
+
 def resume_run(
-    path: PathLike, total_timesteps: int | None = None, *, display: bool = False, track: bool = True
+    path: PathLike,
+    total_timesteps: int | None = None,
+    *,
+    env: EnvLike | None = None,
+    display: bool = False,
+    track: bool = True,
 ) -> Run:
     """Continue from a run's last checkpoint to `total_timesteps`, counted from the run's beginning.
 
     Unset, it is the number the run was created with. A run stopped before its first checkpoint starts over, and so does
-    every baseline that was stopped.
+    every baseline that was stopped. `env` is the environment of a run that was trained on a factory or an object.
     """
     run = Run.open(path)
     with run.locked():
-        data = RunData.of(run)
+        data = RunData.of(run, env)
         total = total_timesteps if total_timesteps is not None else data.total_timesteps
         _check_total(total)
         if data.is_baseline:
             return baseline_training.resume(data, total, display=display, track=track)
         with closing(_resumable(data)) as agent:
-            if remaining(agent, total) <= 0:
+            if agent.epoch and agent.num_timesteps >= total:
                 raise ConfigError(
-                    f"run {run.path} has {trained_steps(agent):,} training steps already, {total:,} were asked for. "
+                    f"run {run.path} has {agent.num_timesteps:,} steps already, {total:,} were asked for. "
                     f"Ask for more with: rsa2c resume {run.path} --total-timesteps N"
                 )
             run.rewind(agent.epoch, agent.num_timesteps)
@@ -116,10 +144,10 @@ def resume_run(
 
 
 def is_finished(run: Run | RunData, total_timesteps: int | None = None) -> bool:
-    """Whether a run has all the training steps it was asked to make (or `total_timesteps`)."""
+    """Whether a run has all the environment steps it was asked to make (or `total_timesteps`), and one epoch."""
     data = RunData.of(run)
     total = total_timesteps if total_timesteps is not None else data.total_timesteps
-    return data.checkpoint is not None and data.steps >= total
+    return data.checkpoint is not None and data.epochs > 0 and data.steps >= total
 
 
 def judge(
@@ -166,17 +194,9 @@ def _resumable(data: RunData) -> RSA2C:
     if data.checkpoint is not None:
         return data.kernel_agent
     _ = data.config  # refuses a setting that does not exist, by name
-    return RSA2C(data.environment, preset=data.document["preset"], **data.settings)
-
-
-def trained_steps(agent: RSA2C) -> int:
-    """Steps of finished epochs, without the warm-up."""
-    return agent.num_timesteps - agent.state.warmup_steps
-
-
-def remaining(agent: RSA2C, total: int) -> int:
-    """Training steps still missing from `total`."""
-    return total - trained_steps(agent)
+    env = data.source if data.env is None else Source.of(data.env, data.env_kwargs)
+    names = data.document.get("feature_names")
+    return RSA2C(env, preset=data.document["preset"], feature_names=names, **data.settings)
 
 
 def _check_total(total: int | None) -> None:
@@ -185,15 +205,14 @@ def _check_total(total: int | None) -> None:
 
 
 def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> None:
-    goal = agent.num_timesteps + remaining(agent, total)
     with ExitStack() as stack:
         tracker = stack.enter_context(tracker_in(run.path, agent.num_timesteps if agent.epoch else 0, track))
-        show = stack.enter_context(progress(agent, goal, enabled=display))
-        keeper = Checkpointer(run, agent, goal, show, tracker)
+        show = stack.enter_context(progress(agent, total, enabled=display))
+        keeper = Checkpointer(run, agent, total, show, tracker)
         stack.enter_context(terminations_interrupt())
         stack.enter_context(native_limit(agent.config.step_timeout))
         try:
-            agent.learn(remaining(agent, total), callback=keeper.after_epoch)
+            agent.learn(total - (agent.num_timesteps if agent.epoch else 0), callback=keeper.after_epoch)
             keeper.save()
         except KeyboardInterrupt:
             with signals_ignored():

@@ -1,0 +1,108 @@
+"""Stable-Baselines3's vector environments: its `VecEnv` behind Gymnasium's interface, and the other way round."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from rsa2c.errors import EnvError
+
+_MODULE = "stable_baselines3.common.vec_env"
+
+
+def is_vecenv(env: Any) -> bool:
+    """Whether an object is SB3's `VecEnv`; whoever has one has imported SB3."""
+    return _MODULE in sys.modules and isinstance(env, sys.modules[_MODULE].VecEnv)
+
+
+class SB3Vector(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
+    """SB3's `VecEnv`: it resets in the step that ends an episode and keeps the last observation in the infos."""
+
+    def __init__(self, venv: Any) -> None:
+        self.venv, self.num_envs = venv, venv.num_envs
+        self.single_observation_space, self.single_action_space = venv.observation_space, venv.action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.spec = _attribute(venv, "spec")
+        self.observation_names = _attribute(venv, "observation_names")
+        self.action_names = _attribute(venv, "action_names")
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self.venv.seed(int(seed))
+        return self.venv.reset(), {}
+
+    def step(self, actions: NDArray[Any]) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        observations, rewards, dones, each = self.venv.step(actions)
+        truncated = np.array([bool(info.get("TimeLimit.truncated", False)) for info in each]) & dones
+        infos: dict[str, Any] = {"sb3": each}
+        if dones.any():
+            finals = np.empty(self.num_envs, dtype=object)
+            for i in np.flatnonzero(dones):
+                finals[i] = each[i]["terminal_observation"]
+            infos |= {"final_obs": finals, "_final_obs": dones}
+        return observations, rewards.astype(np.float64), dones & ~truncated, truncated, infos
+
+
+def _attribute(venv: Any, name: str) -> Any:
+    """An attribute of the first environment; None if it has none."""
+    try:
+        return venv.get_attr(name, 0)[0]
+    except (AttributeError, IndexError):
+        return None
+
+
+def as_vecenv(vector: VectorEnv[Any, Any, Any]) -> Any:
+    """What SB3's callbacks expect as training environments; where SB3 was not imported, the vector environment."""
+    if isinstance(vector.unwrapped, SB3Vector):
+        return vector.unwrapped.venv
+    return _training_class()(vector) if _MODULE in sys.modules else vector
+
+
+@cache
+def _training_class() -> type:
+    vec_env: Any = sys.modules[_MODULE]
+
+    class TrainingEnvs(vec_env.DummyVecEnv):
+        """The training environments as SB3's callbacks see them: they can be looked at and called, but not stepped."""
+
+        def __init__(self, vector: VectorEnv[Any, Any, Any]) -> None:
+            self.vector = vector
+            spaces = vector.single_observation_space, vector.single_action_space
+            vec_env.VecEnv.__init__(self, vector.num_envs, *spaces)
+
+        @property
+        def envs(self) -> list[Any]:
+            """Gymnasium's environments; none where another backend steps them."""
+            return list(getattr(self.vector.unwrapped, "envs", []))
+
+        def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+            if attr_name == "render_mode":
+                return [None] * self.num_envs
+            return super().get_attr(attr_name, indices)
+
+        def _get_target_envs(self, indices: Any) -> list[Any]:
+            if not self.envs:
+                raise EnvError(
+                    "the training environments are stepped as arrays and cannot be called one by one. Train with "
+                    "backend='gymnasium'."
+                )
+            return super()._get_target_envs(indices)
+
+        def reset(self) -> Any:
+            raise EnvError("training steps its environments itself; make others to play in.")
+
+        def step_async(self, actions: Any) -> None:
+            self.reset()
+
+        def close(self) -> None:
+            """Training closes its environments itself."""
+
+    return TrainingEnvs

@@ -1,0 +1,164 @@
+"""The methods of an agent that users of Stable-Baselines3 expect, beside `learn`, `predict`, `save` and `load`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from rsa2c.algorithm.snapshot import Snapshot, pack, unpack
+from rsa2c.envs.modules import use_module
+from rsa2c.envs.names import chain
+from rsa2c.envs.source import EnvLike, Source
+from rsa2c.envs.vecenv import as_vecenv
+from rsa2c.errors import ConfigError, DataError, FileFormatError, did_you_mean
+from rsa2c.files import read_tensors
+from rsa2c.sb3.logger import Logger, new_folder
+from rsa2c.sb3.tensorboard import epoch_scalars
+from rsa2c.trained import Trained
+
+POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
+DEVICES = ("auto", "cpu")
+
+
+class SB3Methods(Trained):
+    """Environments, parameters, seeds and logs, under SB3's names."""
+
+    verbose: int
+    tensorboard_log: Path | None
+    _source: Source | None
+    _env: VectorEnv | None
+    _logger: Any = None
+    _own_logger = True
+    steps_under_way = 0
+    """Environment steps of an epoch that is not finished; those of one that a callback stopped stay until the next."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def env(self) -> VectorEnv: ...
+
+        def snapshot(self) -> Snapshot: ...
+
+        def close(self) -> None: ...
+
+        def _check_spaces_of(self, source: Source) -> None: ...
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps so far, those of the warm-up and of an unfinished epoch included."""
+        return self.state.steps + self.steps_under_way
+
+    def set_env(self, env: EnvLike, force_reset: bool = True) -> None:
+        """Train on in another environment with the same spaces; every epoch starts afresh in any case."""
+        use_module(env)
+        source = Source.of(env)
+        self._check_spaces_of(source)
+        self.close()
+        self._source = source
+
+    def get_env(self) -> Any:
+        """The training environments, as SB3's `VecEnv` once SB3 is imported."""
+        return as_vecenv(self.env)
+
+    def get_vec_normalize_env(self) -> Any:
+        """SB3's `VecNormalize` around the training environments; None if there is none."""
+        found = (each for each in chain(self.env) if type(each).__name__ == "VecNormalize")
+        return next(found, None)
+
+    @property
+    def n_envs(self) -> int:
+        """Number of training environments."""
+        return self.sizes.n_envs
+
+    @property
+    def observation_space(self) -> spaces.Box:
+        """The environment's, flattened; of an agent without environment, one without bounds."""
+        if self._source is None:
+            return spaces.Box(-np.inf, np.inf, (len(self.feature_names),), np.float64)
+        space: Any = self.env.single_observation_space
+        return space
+
+    @property
+    def action_space(self) -> spaces.Box:
+        """The environment's; of an agent without environment, the bounds it learned in."""
+        if self._source is None:
+            low, high = self.policy.bounds.low, self.policy.bounds.high
+            return spaces.Box(low.astype(np.float32), high.astype(np.float32))
+        space: Any = self.env.single_action_space
+        return space
+
+    def get_parameters(self) -> dict[str, NDArray[Any]]:
+        """Every array that a model file holds, by name, as copies."""
+        return {name: np.array(array) for name, array in pack(self.snapshot(), checkpoint=False)[0].items()}
+
+    def set_parameters(
+        self,
+        load_path_or_dict: str | PathLike[str] | Mapping[str, NDArray[Any]],
+        exact_match: bool = True,
+        device: str = "auto",
+    ) -> None:
+        """Take arrays from a model file or a mapping; with `exact_match` they must be all and no others."""
+        own, metadata = pack(self.snapshot(), checkpoint=False)
+        mapping = isinstance(load_path_or_dict, Mapping)
+        given: Any = load_path_or_dict if mapping else read_tensors(load_path_or_dict)[0]  # type: ignore[arg-type]
+        missing = sorted(set(own) - set(given)) if exact_match else []
+        if missing:
+            raise DataError(f"set_parameters misses {', '.join(missing)}. Give them, or pass exact_match=False.")
+        for name in sorted(set(given) - set(own)):
+            near = did_you_mean(name, own)
+            raise DataError(f"set_parameters was given {name!r}, which the agent does not have.{near}")
+        try:
+            self.state = unpack({**own, **{name: np.array(given[name]) for name in given}}, metadata).state
+        except (ValueError, FileFormatError) as error:
+            raise DataError(f"set_parameters was given arrays that do not fit together: {error}") from error
+
+    def set_random_seed(self, seed: int | None = None) -> None:
+        """Seed what is drawn from now on, in training and by `predict`; None changes nothing."""
+        if seed is not None:
+            self.config = self.config.updated(seed=seed)
+            self._prediction_rng = np.random.default_rng(seed)
+
+    @property
+    def logger(self) -> Any:
+        """What callbacks record into; `agent.logger.values` holds the last value of each key."""
+        if self._logger is None:
+            self._logger = Logger(self.verbose)
+        return self._logger
+
+    def set_logger(self, logger: Any) -> None:
+        """Record into a logger of one's own, such as `stable_baselines3.common.logger.configure` makes."""
+        self._logger, self._own_logger = logger, False
+
+    def dump_logs(self, iteration: int = 0) -> None:
+        """Write what was recorded since the last time."""
+        self.logger.dump(step=self.num_timesteps)
+
+    def _open_log(self, name: str, afresh: bool) -> None:
+        """Begin the log of a `learn`: in a new folder under `tensorboard_log`, or where the last one went on."""
+        if self._own_logger and self.tensorboard_log is not None and (afresh or self._logger is None):
+            self._logger = Logger(self.verbose, new_folder(self.tensorboard_log, name))
+
+    def _log(self, seconds: float, steps: int) -> None:
+        """Record the epoch that has just ended; `steps` were made in `seconds` of this `learn`."""
+        for key, value in epoch_scalars(self, seconds, steps).items():  # type: ignore[arg-type]
+            self.logger.record(key, value)
+
+
+def check_sb3_arguments(env: Any, algorithm: Any, device: str) -> None:
+    """Refuse what SB3's constructors take and this agent has no use for."""
+    if isinstance(env, str) and env in POLICIES:
+        raise ConfigError(
+            f"RSA2C takes no {env!r}: it has one kind of policy, a kernel expansion. Write RSA2C(env) instead of "
+            f"RSA2C({env!r}, env)."
+        )
+    if algorithm is not None and not isinstance(algorithm, str):
+        raise ConfigError(f"algorithm is a name such as 'rsa2c-kme', got {type(algorithm).__name__}. Write RSA2C(env).")
+    if str(device) not in DEVICES:
+        raise ConfigError(f"device must be 'auto' or 'cpu', got {str(device)!r}: rsa2c computes on the processor only.")
