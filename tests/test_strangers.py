@@ -248,7 +248,7 @@ for module in (pickle, _pickle):
 from rsa2c import RSA2C, evaluate
 from rsa2c.attribution import Explanation
 
-run = rsa2c.runs.training.resume_run(sys.argv[1], 320, track=False)
+run = rsa2c.runs.training.resume_run(sys.argv[1], 520, track=False)
 agent = RSA2C.load(run.model_path)
 states = agent.background[:2]
 agent.explain(states, interactions=True), agent.explain(states, method="cme"), agent.certify(states, 0.1)

@@ -3,10 +3,9 @@
 Public names are imported when they are first used, so that `import rsa2c` and the command line's help are quick.
 """
 
-import sys
 from typing import TYPE_CHECKING
 
-from rsa2c.envs.plugin import register
+from rsa2c.envs.plugin import register_when_imported
 from rsa2c.lazy import lazy
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ __all__ = [
     "make_env",
 ]
 
-if "gymnasium" in sys.modules:
-    register()  # if Gymnasium is imported later, our own modules that use it register the environment
+register_when_imported()
 
 __getattr__, __dir__ = lazy(
     __name__,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.automatic import Sizes, last_step
 from rsa2c.algorithm.epoch import Around, EpochRecord, epoch
-from rsa2c.algorithm.rollout import Observe
+from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.snapshot import Snapshot
 from rsa2c.algorithm.threads import limited_threads
 from rsa2c.algorithm.warmup import settled, warm_up
@@ -127,11 +127,10 @@ class RSA2C(SB3Methods):
         if reset_num_timesteps and self.epoch:
             self.state = replace(self.state, steps=0, warmup_steps=0)
         goal = total_timesteps + (self.state.steps if self.epoch else 0)
-        self._open_log(tb_log_name, afresh=reset_num_timesteps)
         local = {"total_timesteps": last_step(self.config, self.state.steps, goal), "tb_log_name": tb_log_name}
         self.steps_under_way, first, began = 0, self.state.steps, time.perf_counter()
-        threads = limited_threads(self.config.threads)
-        with threads, progress(self, goal, enabled=progress_bar) as show, hooks(callback, self, local) as called:
+        threads, log = limited_threads(self.config.threads), self._logging(tb_log_name, reset_num_timesteps)
+        with threads, log, progress(self, goal, enabled=progress_bar) as show, hooks(callback, self, local) as called:
             while True:
                 called.before_epoch()
                 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class Trained:
 
     def predict(
         self,
-        observation: ArrayLike,
+        observation: ArrayLike | Mapping[str, Any],
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
@@ -44,9 +45,11 @@ class Trained:
     ) -> tuple[NDArray[np.float32], Any]:
         """The action for one observation (d,) or a batch (N, d), as in Stable-Baselines3.
 
-        `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
+        Observations may be a Dict where the agent learned from such. `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
         not deterministic, the agent's own generator unless given.
         """
+        if isinstance(observation, Mapping) and self.task.layout is not None:
+            observation = self.task.layout(observation)
         rng = rng if rng is not None else self._prediction_rng
         return self.policy.predict(observation, state, episode_start, deterministic, rng)
 

@@ -22,6 +22,7 @@ from rsa2c.algorithm.admission import admit
 from rsa2c.algorithm.automatic import horizon_at
 from rsa2c.algorithm.estimates import discounted_returns
 from rsa2c.algorithm.keeping import keep_best
+from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.phases import (
     estimate_advantage,
     explore,
@@ -33,7 +34,7 @@ from rsa2c.algorithm.phases import (
 )
 from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
-from rsa2c.algorithm.rollout import Batch, Observe, thinned
+from rsa2c.algorithm.rollout import Batch, thinned
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
 from rsa2c.algorithm.work import Basis, Work
 from rsa2c.config import Config

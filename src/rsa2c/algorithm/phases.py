@@ -15,7 +15,8 @@ from rsa2c.algorithm import released, schedules
 from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, mean_kl, step_direction
 from rsa2c.algorithm.critics import AdvantageFit, fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
-from rsa2c.algorithm.rollout import Batch, Observe, collect
+from rsa2c.algorithm.observing import Observe
+from rsa2c.algorithm.rollout import Batch, collect
 from rsa2c.algorithm.state import dtype_of
 from rsa2c.config import LSTD, Config, KLStep, LearnedSigma, NoValue, ReleasedAdvantage, ScheduledSigma
 from rsa2c.kernel.rkhs import RKHSFunction

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import DTypeLike, NDArray
 
+from rsa2c.algorithm.observing import Observe, Step
 from rsa2c.config import Config
 from rsa2c.envs.checks import check_actions, check_count, check_observations, check_rewards
 from rsa2c.envs.names import env_id
@@ -18,22 +19,6 @@ from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, EnvError
 
 Act = Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
-
-
-class Step(NamedTuple):
-    """What one step of all environments gave, for whoever watches a rollout; arrays have a row for each."""
-
-    actions: NDArray[Any]
-    observations: NDArray[Any]
-    rewards: NDArray[Any]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    infos: dict[str, Any]
-    last: bool
-    """Whether the rollout ends with it."""
-
-
-Observe = Callable[[Step], None]
 
 
 @dataclass(frozen=True)

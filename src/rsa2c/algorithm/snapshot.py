@@ -6,6 +6,7 @@ holds the training's history too. Neither holds a clock, a path or a host, so eq
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -20,6 +21,7 @@ from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.config import Config, upgraded_settings
+from rsa2c.envs.flattening import Layout
 from rsa2c.errors import FileFormatError, RSA2CError
 from rsa2c.files import check_shapes, read_tensors, write_tensors
 from rsa2c.kernel.dictionary import Dictionary
@@ -73,6 +75,8 @@ class Task:
     feature_names: tuple[str, ...]
     action_names: tuple[str, ...]
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    layout: Layout | None = None
+    """How the Dict observations of the environment become vectors; None if they are vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +141,8 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         metadata["kept"] = {"epoch": kept.epoch, "num_timesteps": kept.steps, "score": kept.score}
     if task.env_kwargs:
         metadata["env_kwargs"] = dict(task.env_kwargs)
+    if task.layout is not None:
+        metadata["layout"] = [[list(path), list(shape)] for path, shape in task.layout.entries]
     if checkpoint:
         columns = list(snapshot.history[0]) if snapshot.history else []
         metadata["history"] = columns
@@ -188,6 +194,7 @@ def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
         features,
         actions,
         _arguments(metadata.get("env_kwargs", {})),
+        _layout(metadata.get("layout"), len(features)),
     )
     history: tuple[dict[str, float], ...] = ()
     log: tuple[tuple[int, NDArray, NDArray], ...] = ()
@@ -294,6 +301,16 @@ def _arguments(kwargs: Any) -> dict[str, Any]:
     if not isinstance(kwargs, dict):
         raise ValueError(f"env_kwargs must be a mapping, got {kwargs!r}")
     return kwargs
+
+
+def _layout(entries: Any, d: int) -> Layout | None:
+    if entries is None:
+        return None
+    paths = tuple(tuple(str(key) for key in path) for path, _ in entries)
+    shapes = tuple(tuple(_count(size, "layout") for size in shape) for _, shape in entries)
+    if not paths or sum(math.prod(shape) for shape in shapes) != d:
+        raise ValueError(f"layout does not have {d} features")
+    return Layout(paths, shapes)
 
 
 def _count(value: Any, name: str) -> int:

@@ -20,7 +20,7 @@ from rsa2c.algorithm.snapshot import Task
 from rsa2c.algorithm.state import WARMUP, TrainingState, generator
 from rsa2c.config import Config, FollowingScale
 from rsa2c.envs import Source, action_names, backend_of, episode_limit, feature_names
-from rsa2c.envs.names import Names, given_names
+from rsa2c.envs.names import Names, given_names, layout_of
 from rsa2c.errors import DataError, Notice
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
@@ -53,7 +53,7 @@ def settled(
     if len(known) != d:
         raise DataError(f"feature_names must have one name for each of the {d} features, got {len(known)}.")
     kwargs = source.kwargs if source.is_id else {}
-    return Task(source.name, source.is_id, limit, known, action_names(env, m), kwargs), config
+    return Task(source.name, source.is_id, limit, known, action_names(env, m), kwargs, layout_of(env)), config
 
 
 def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, Config]:

@@ -47,10 +47,9 @@ def _declared(env: AnyEnv | str, attribute: str, count: int) -> tuple[str, ...]:
     """The names that an environment or a wrapper of it has in this attribute, the outermost first."""
     if isinstance(env, str):
         return ()
-    keys: tuple[str, ...] = ()
+    layout = layout_of(env) if attribute == "observation_names" else None
+    keys = () if layout is None else layout.names
     for each in chain(env):
-        if not keys and attribute == "observation_names" and getattr(each, "layout", None) is not None:
-            keys = each.layout.names
         names = getattr(each, attribute, None)
         if names is None or isinstance(names, str):
             continue
@@ -64,6 +63,12 @@ def _declared(env: AnyEnv | str, attribute: str, count: int) -> tuple[str, ...]:
         )
         break
     return keys if len(keys) == count else ()
+
+
+def layout_of(env: AnyEnv) -> Any:
+    """The `Layout` of an environment whose Dict observations were flattened; None of any other."""
+    found = (getattr(each, "layout", None) for each in chain(env))
+    return next((layout for layout in found if layout is not None), None)
 
 
 def given_names(names: Names) -> tuple[str, ...]:

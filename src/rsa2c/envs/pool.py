@@ -96,7 +96,7 @@ class EnvPoolVector(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         space, self.single_action_space, config = _described(env_id, self.kwargs)
         space = _without_bounds(space)
         self.layout = Layout.of(space, env_id) if isinstance(space, spaces.Dict) else None
-        self.single_observation_space = space if self.layout is None else self.layout.space
+        self.single_observation_space = space if self.layout is None else self.layout.space(space)
         self._make = envpool.make
         self._max_episode_steps = int(config["max_episode_steps"])
         self.observation_space = batch_space(self.single_observation_space, num_envs)

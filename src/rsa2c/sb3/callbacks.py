@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rsa2c.algorithm.rollout import Observe, Step
+from rsa2c.algorithm.observing import Observe, Step
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C

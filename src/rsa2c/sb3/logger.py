@@ -29,10 +29,8 @@ class Logger:
         self.name_to_value: dict[str, Any] = {}
         self._counts: dict[str, int] = {}
         self._excluded: dict[str, tuple[str, ...]] = {}
+        self._folder = folder
         self._tracker: Tracker | None = None
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._tracker = Tracker(folder)
 
     def record(self, key: str, value: Any, exclude: str | tuple[str, ...] | None = None) -> None:
         """Remember a value; `exclude` names outputs that do not get it, "stdout" or "tensorboard"."""
@@ -50,7 +48,10 @@ class Logger:
         """Write what was recorded since the last time."""
         if self.verbose and (shown := self._meant_for("stdout")):
             print(table(shown), file=sys.stdout, flush=True)
-        if self._tracker is not None:
+        if self._folder is not None:
+            if self._tracker is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._tracker = Tracker(self._folder)
             meant = self._meant_for("tensorboard").items()
             self._tracker.scalars(step, {key: float(x) for key, x in meant if isinstance(x, _NUMBERS)})  # type: ignore[arg-type]
         self.name_to_value.clear()
@@ -60,9 +61,10 @@ class Logger:
         return {key: value for key, value in self.name_to_value.items() if output not in self._excluded[key]}
 
     def close(self) -> None:
-        """Close the file of TensorBoard events."""
+        """Close the file of TensorBoard events; the next dump begins another in the same folder."""
         if self._tracker is not None:
             self._tracker.__exit__(None, None, None)
+            self._tracker = None
 
 
 def new_folder(root: Path, name: str) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,10 +141,16 @@ class SB3Methods(Trained):
         """Write what was recorded since the last time."""
         self.logger.dump(step=self.num_timesteps)
 
-    def _open_log(self, name: str, afresh: bool) -> None:
-        """Begin the log of a `learn`: in a new folder under `tensorboard_log`, or where the last one went on."""
+    @contextmanager
+    def _logging(self, name: str, afresh: bool) -> Iterator[None]:
+        """The log of a `learn`: in a new folder under `tensorboard_log`, or in the one of the last `learn`."""
         if self._own_logger and self.tensorboard_log is not None and (afresh or self._logger is None):
             self._logger = Logger(self.verbose, new_folder(self.tensorboard_log, name))
+        try:
+            yield
+        finally:
+            if self._own_logger:
+                self.logger.close()
 
     def _log(self, seconds: float, steps: int) -> None:
         """Record the epoch that has just ended; `steps` were made in `seconds` of this `learn`."""
