@@ -30,7 +30,7 @@ import sys
 from rsa2c import RSA2C
 env, epochs, threads, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 agent = RSA2C(env, "rsa2c-kme", seed=0, threads=threads, attribution_every=2)
-agent.learn(epochs * agent.sizes.epoch_steps)
+agent.learn(agent.num_timesteps + epochs * agent.sizes.epoch_steps)
 agent.save(path)
 agent.explain(agent.background[:20], interactions=env == "Pendulum-v1").save(path + ".npz")
 """

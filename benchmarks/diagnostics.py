@@ -47,14 +47,14 @@ def pendulum() -> list[dict[str, float]]:
 def lqr_errors(epochs: int) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
     """(epoch, error) of LSTD once the policy is stable, and of TD from zero with a policy that hardly moves."""
     agent = rsa2c.RSA2C("rsa2c/LQR-v0", "advanced-ac", seed=0, sigma_epochs=15)
-    agent.learn(STABLE * agent.sizes.epoch_steps)
+    agent.learn(agent.num_timesteps + STABLE * agent.sizes.epoch_steps)
     slow = rsa2c.RSA2C.of(agent.snapshot())
     slow.config = slow.config.updated(
         value_fit="td", value_step=0.03, value_lambda=0.9, value_ridge=1e-6, step_rule="polynomial", step_size=1e-6,
         sigma_initial=float(agent.policy.sigma[0]), sigma_final=float(agent.policy.sigma[0]),
     )  # fmt: skip
     zero = replace(slow.value, coefficients=np.zeros_like(slow.value.coefficients), offset=np.zeros(1))
-    slow.state = replace(slow.state, value=zero, epoch=0)
+    slow.state = replace(slow.state, value=zero, epoch=0, steps=0)
     states = agent.background[:64]
     closed, td = [(agent.epoch, error(agent, states))], []
     for _ in range(4):

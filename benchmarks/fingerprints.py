@@ -41,7 +41,7 @@ EPOCHS = 6
 def train(env: Any, algorithm: str, preset: str, epochs: int = EPOCHS, **fields: Any) -> RSA2C:
     """An agent trained for `epochs` epochs."""
     agent = RSA2C(env, algorithm, preset=preset, **fields)
-    return agent.learn(epochs * agent.sizes.epoch_steps)
+    return agent.learn(agent.num_timesteps + epochs * agent.sizes.epoch_steps)
 
 
 def eager(env_id: str, algorithm: str, preset: str) -> dict[str, Any]:

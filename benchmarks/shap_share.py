@@ -22,7 +22,7 @@ def main() -> None:
     for env in sys.argv[1:] or EPOCHS:
         before, measured = EPOCHS[env]
         agent = rsa2c.RSA2C(env, "rsa2c-kme", seed=0)
-        agent.learn(before * agent.sizes.epoch_steps)
+        agent.learn(agent.num_timesteps + before * agent.sizes.epoch_steps)
         with limited_threads(agent.config.threads):
             records = [agent.run_epoch() for _ in range(measured)]
         attribution = sum(record.seconds["attribute"] for record in records)

@@ -30,7 +30,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 @pytest.fixture
 def trained(capsys):
-    assert main(["train", "Pendulum-v1", "--total-timesteps", "600", *TINY]) == 0
+    assert main(["train", "Pendulum-v1", "--total-timesteps", "2600", *TINY]) == 0
     return capsys.readouterr().out
 
 
@@ -99,7 +99,7 @@ def test_evaluate_gives_the_score_that_training_printed(trained, capsys):
 
 
 def test_resume_then_evaluate(trained, capsys):
-    assert main(["resume", f"runs/{RUN}", "--total-timesteps", "1000", "--no-track", "--quiet"]) == 0
+    assert main(["resume", f"runs/{RUN}", "--total-timesteps", "3000", "--no-track", "--quiet"]) == 0
     assert main(["evaluate", RUN, "--episodes", "2", "--noise-variance", "0.04"]) == 0
     assert "noise variance 0.04 (standard deviation 0.2)" in capsys.readouterr().out
     assert main(["evaluate", RUN, "--episodes", "3", "--seed", "5", "--json"]) == 0
@@ -180,7 +180,7 @@ def test_explain_writes_data_and_plots(trained, capsys, tmp_path):
 def test_heatmaps_of_explain_number_epochs_as_the_metrics_do(capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     every_epoch = ["--attribution-every=1", "--attribution-warmup=1"]
-    assert main(["train", "Pendulum-v1", "--total-timesteps", "600", *TINY, *every_epoch]) == 0
+    assert main(["train", "Pendulum-v1", "--total-timesteps", "2600", *TINY, *every_epoch]) == 0
     drawn, heatmap = [], plots.heatmap
 
     def recording(epochs, *arguments, **options):

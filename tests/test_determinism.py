@@ -16,7 +16,7 @@ agent = RSA2C(
     "Pendulum-v1", seed=3, threads=threads, n_envs=8, horizon=100, capacity=120, initial_centres=100,
     attribution_every=1, attribution_warmup=1, attribution_centres=60, replacement_every=1,
 )
-agent.learn(4 * 800)
+agent.learn(agent.num_timesteps + 4 * 800)
 assert agent.kernel_weights.std() > 0, "guidance is not at work"
 agent.save(path)
 """

@@ -23,6 +23,7 @@ from rsa2c.runs.training import load_agent, resume_run, train_run
 from test_training import same_files
 
 EPOCHS, STEPS = 2, SMALL["n_envs"] * SMALL["horizon"]
+WARMUP = 10 * (STEPS // 2)
 SHORT = "rsa2c-tests/ShortPendulum-v0"
 GUIDED = {**SMALL, "attribution_warmup": 1, "attribution_every": 1, "epochs_between_evaluations": 2}
 
@@ -40,7 +41,7 @@ def checkpoint_at_every_epoch(monkeypatch):
 
 
 def small_run(out):
-    return train_run(SHORT, "rsa2c-kme", total_timesteps=EPOCHS * STEPS, out=out, track=False, **GUIDED)
+    return train_run(SHORT, "rsa2c-kme", total_timesteps=WARMUP + EPOCHS * STEPS, out=out, track=False, **GUIDED)
 
 
 def go_on(out):
@@ -135,7 +136,7 @@ def test_a_file_that_cannot_be_deleted_is_named(whole, tmp_path, monkeypatch):
     (run.path / ".model.safetensors.1.tmp").touch()
     monkeypatch.setattr(os, "unlink", lambda *_, **__: refusal(errno.EROFS)())
     with pytest.raises(StorageError, match=r"\.model\.safetensors\.1\.tmp could not be deleted: Read-only"):
-        resume_run(run.path, 2 * EPOCHS * STEPS)
+        resume_run(run.path, WARMUP + 2 * EPOCHS * STEPS)
 
 
 def test_the_first_cause_is_what_the_user_reads(tmp_path, monkeypatch):
@@ -183,7 +184,7 @@ def test_a_full_disk(mounted, capsys):
     kept = load_agent(run).epoch
     assert kept >= EPOCHS
     subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
-    resume_run(run.path, (kept + 2) * STEPS, track=False)
+    resume_run(run.path, WARMUP + (kept + 2) * STEPS, track=False)
     assert load_agent(run).epoch == kept + 2
 
 
@@ -199,7 +200,7 @@ def test_a_run_that_became_read_only_stays_as_it_is(mounted):
     before = {path: path.read_bytes() for path in run.path.iterdir()}
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
     with pytest.raises(StorageError, match="cannot be locked: Read-only file system"):
-        resume_run(run.path, 2 * EPOCHS * STEPS)
+        resume_run(run.path, WARMUP + 2 * EPOCHS * STEPS)
     assert load_agent(run).epoch == EPOCHS
     assert {path: path.read_bytes() for path in run.path.iterdir()} == before
 

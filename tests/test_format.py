@@ -43,7 +43,7 @@ def test_a_run_folder_of_version_1_is_read_and_resumed(run):
     assert len(run.read_metrics()) == 6 == len(run.read_attributions()["epoch"])
     assert run.read_evaluations()["results"].shape == (2, 2)
     assert Explanation.load(run.path / "explanation.npz").values.shape == (3, 3, 1)
-    resume_run(run.path, 280, track=False)
+    resume_run(run.path, 480, track=False)
     assert load_agent(run).epoch == 7
 
 
@@ -63,7 +63,7 @@ def test_an_old_run_is_upgraded_resumed_and_written_as_new(run):
     assert read_metadata(run.state_path, "state")["epoch"] == metadata["epoch"], "means the same in both"
     assert run.read_config()["config"]["guidance"] == "shadow"
     before = read_version(run.model_path)
-    resume_run(run.path, 280, track=False)
+    resume_run(run.path, 480, track=False)
     assert (before, read_version(run.model_path), read_version(run.state_path)) == (1, 2, 2)
     assert load_agent(run).epoch == 7
     assert [epoch for epoch, _, _ in load_agent(run).attribution_log] == list(range(1, 8))
@@ -79,7 +79,7 @@ def test_runs_from_before_the_settings_became_choices_go_on_as_they_would_have(n
     agent = load_agent(run)
     assert agent.epoch == expected["epoch"] and agent.algorithm == run.read_config()["algorithm"]
     np.testing.assert_allclose(agent.policy_mean(states)[:, 0], expected["mean"], rtol=1e-9)
-    resume_run(run.path, 3200, track=False)
+    resume_run(run.path, agent.state.warmup_steps + 3200, track=False)
     agent = load_agent(run)
     assert agent.epoch == expected["epoch_at_3200"]
     np.testing.assert_allclose(agent.policy_mean(states)[:, 0], expected["mean_at_3200"], rtol=1e-6)

@@ -265,7 +265,7 @@ def test_an_agent_trains_on_such_an_environment(algorithm, reward, dtype):
         lambda: Extreme(reward, dtype), algorithm, n_envs=4, horizon=24, capacity=24,
         attribution_every=1, attribution_warmup=1, attribution_centres=12, replacement_every=1,
     )  # fmt: skip
-    agent.learn(3 * 96)
+    agent.learn(agent.num_timesteps + 3 * 96)
     assert agent.epoch == 3
     for name, tensor in pack(agent.snapshot(), checkpoint=False)[0].items():
         assert np.all(np.isfinite(tensor)), name
@@ -279,7 +279,7 @@ def test_an_environment_in_which_nothing_varies_is_refused_or_trained_on():
     with pytest.raises(RSA2CError, match="no observation varied"):
         RSA2C(lambda: Extreme(1.0, np.float64, still=True), **still)
     agent = RSA2C(lambda: Extreme(1.0, np.float64, still=True), length_scale=1.0, **still)
-    agent.learn(3 * 24)
+    agent.learn(agent.num_timesteps + 3 * 24)
     assert agent.dictionary_size == 1 and np.all(np.isfinite(agent.predict(agent.background[0])[0]))
 
 

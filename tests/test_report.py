@@ -44,7 +44,7 @@ needs_node = pytest.mark.skipif(NODE is None, reason="node, which runs the page'
 
 def trained(folder, algorithm="rsa2c-kme", env_id="Pendulum-v1", **fields):
     own = {**TINY, **(GUIDED if algorithm.startswith("rsa2c") else {}), **fields}
-    return train_run(env_id, algorithm, total_timesteps=600, out=folder, track=False, **own)
+    return train_run(env_id, algorithm, total_timesteps=2600, out=folder, track=False, **own)
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +281,10 @@ class TestMissing:
 
         monkeypatch.setattr(gym, "make", without_renderer)
         data = run_document(RunData.of(trained(tmp_path)), 2)
-        assert data["missing"]["episodes"] == ["A picture is missing: DependencyNotInstalled: pygame is not installed"]
+        assert data["missing"]["episodes"] == [
+            "A picture is missing: Pendulum-v1 needs a simulator that is not installed (pygame is not installed). "
+            "Install it with: pip install 'rsa2c[envs]'"
+        ]
         assert len(data["episodes"]) == 2 and "frames" not in data["episodes"][0]
 
     def test_frames_where_there_is_no_drawing(self, tmp_path, monkeypatch):
@@ -297,7 +300,7 @@ class TestMissing:
         run = trained(tmp_path)
         run.write_config({**run.read_config(), "total_timesteps": 10_000})
         text = visible(write_report(run, episodes=1).read_text(encoding="utf-8"))
-        assert f"Unfinished: 600 of 10,000 training steps. Continue with: rsa2c resume {run.path.name}" in text
+        assert f"Unfinished: 2,600 of 10,000 steps. Continue with: rsa2c resume {run.path.name}" in text
 
     def test_a_run_that_has_only_begun(self, tmp_path):
         run = trained(tmp_path)

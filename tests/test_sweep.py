@@ -27,7 +27,7 @@ SMALL = {
     "environments": ["Pendulum-v1"],
     "algorithms": ["rsa2c-kme", "advanced-ac"],
     "seeds": [1000, 1001],
-    "total_timesteps": 1200,
+    "total_timesteps": 3200,
     "n_envs": 2,
     "horizon": 100,
     "capacity": 24,
@@ -225,7 +225,7 @@ def test_a_finished_run_is_never_repeated_and_a_stopped_one_goes_on(swept, tmp_p
     assert times == {job.run_id: (out / job.run_id / "state.safetensors").stat().st_mtime_ns for job in jobs}
 
     job = jobs[0]
-    train_run(job.environment, job.algorithm, job.preset, 600, tmp_path, track=False, **job.fields)
+    train_run(job.environment, job.algorithm, job.preset, 2600, tmp_path, track=False, **job.fields)
     run_job(job, tmp_path)
     kept = [0, 1, 3]  # the shorter run evaluated at its own end, too
     assert [digest(tmp_path / job.run_id)[i] for i in kept] == [digest(out / job.run_id)[i] for i in kept]
@@ -255,11 +255,11 @@ def test_other_settings_in_a_folder_are_refused_by_name(swept):
 
 
 def test_a_run_trained_further_is_judged_again_and_a_longer_one_is_refused(tmp_path):
-    short, long = (Grid.of({**SMALL, "total_timesteps": steps}).jobs()[0] for steps in (600, 1200))
+    short, long = (Grid.of({**SMALL, "total_timesteps": steps}).jobs()[0] for steps in (2600, 3200))
     before = run_job(short, tmp_path)
     after = run_job(long, tmp_path)
     assert (before.steps, after.steps) == (2600, 3200) and before.returns[0.0] != after.returns[0.0]
-    with pytest.raises(ConfigError, match=r"was asked to train 1,200 steps, the sweep asks for 600"):
+    with pytest.raises(ConfigError, match=r"was asked to train 3,200 steps, the sweep asks for 2,600"):
         run_job(short, tmp_path)
 
 
@@ -350,7 +350,7 @@ def test_ray_gives_the_bytes_of_processes_and_survives_the_loss_of_a_node(swept,
 def test_a_folder_held_by_a_process_that_dies_late_is_waited_for(swept, tmp_path):
     _, jobs, _ = swept
     job = jobs[0]
-    run = train_run(job.environment, job.algorithm, job.preset, 600, tmp_path, track=False, **job.fields)
+    run = train_run(job.environment, job.algorithm, job.preset, 2600, tmp_path, track=False, **job.fields)
     released = threading.Event()
 
     def hold():

@@ -23,7 +23,7 @@ from rsa2c.runs.evaluation import terminations_interrupt
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import TrainingInterrupted, load_agent, resume_run, train_run
 
-EPOCH = 4 * 50
+EPOCH, WARMUP = 4 * 50, 2000
 TINY = {
     "n_envs": 4,
     "horizon": 50,
@@ -41,7 +41,7 @@ TINY = {
 
 def tiny_run(out, epochs, **fields):
     return train_run(
-        "Pendulum-v1", "rsa2c-kme", total_timesteps=epochs * EPOCH, out=out, track=False, **{**TINY, **fields}
+        "Pendulum-v1", "rsa2c-kme", total_timesteps=WARMUP + epochs * EPOCH, out=out, track=False, **{**TINY, **fields}
     )
 
 
@@ -77,13 +77,13 @@ def test_a_run_leaves_its_files(whole):
     attributions = whole.read_attributions()
     assert attributions["phi"].shape == attributions["weights"].shape == (20, 3)
     document = whole.read_config()
-    assert document["total_timesteps"] == 20 * EPOCH
+    assert document["total_timesteps"] == WARMUP + 20 * EPOCH
     settled = ("length_scale", "kl", "n_envs", "capacity", "horizon")
     assert "auto" not in [document["config"][name] for name in settled]
 
 
 def test_the_run_is_what_the_api_trains(whole):
-    agent = RSA2C("Pendulum-v1", "rsa2c-kme", **TINY).learn(20 * EPOCH)
+    agent = RSA2C("Pendulum-v1", "rsa2c-kme", **TINY).learn(WARMUP + 20 * EPOCH)
     tensors, _ = pack(agent.snapshot(), checkpoint=False)
     for name, array in pack(load_agent(whole).snapshot(), checkpoint=False)[0].items():
         np.testing.assert_array_equal(array, tensors[name])
@@ -92,10 +92,10 @@ def test_the_run_is_what_the_api_trains(whole):
 def test_ten_epochs_and_ten_in_a_new_process_are_twenty(whole, tmp_path):
     half = tiny_run(tmp_path, 10)
     command = [sys.executable, "-m", "rsa2c.cli", "resume", str(half.path)]
-    options = ["--total-timesteps", str(20 * EPOCH), "--no-track", "--quiet"]
+    options = ["--total-timesteps", str(WARMUP + 20 * EPOCH), "--no-track", "--quiet"]
     subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
     same_files(half, whole)
-    assert half.read_config()["total_timesteps"] == 20 * EPOCH
+    assert half.read_config()["total_timesteps"] == WARMUP + 20 * EPOCH
 
 
 PHASES = ("roll_out", "admit", "fit_value", "attribute_and_reweight", "fit_advantage_critic", "step_actor")
@@ -217,7 +217,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     run = tiny_run(tmp_path, 1)
     run.state_path.write_bytes(run.state_path.read_bytes()[:-1])
     with pytest.raises(FileFormatError, match=r"state\.safetensors"):
-        resume_run(run.path, 2 * EPOCH)
+        resume_run(run.path, WARMUP + 2 * EPOCH)
 
 
 def test_an_unknown_environment_leaves_no_folder(tmp_path):
@@ -242,8 +242,8 @@ def test_model_file_explains_and_goes_on(whole):
 def test_tensorboard_events_have_sb3_names(tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     fields = {**TINY, "epochs_between_evaluations": 2, "horizon": 200}
-    run = train_run("Pendulum-v1", "rsa2c-kme", total_timesteps=1600, out=tmp_path, **fields)
-    resume_run(run.path, 3200)
+    run = train_run("Pendulum-v1", "rsa2c-kme", total_timesteps=WARMUP + 1600, out=tmp_path, **fields)
+    resume_run(run.path, WARMUP + 3200)
     events = accumulator.EventAccumulator(str(run.path))
     events.Reload()
     tags = set(events.Tags()["scalars"])
@@ -266,7 +266,7 @@ def test_tracking_needs_no_torch(tmp_path):
 
 
 def test_progress_in_plain_lines(tmp_path, capsys):
-    train_run("Pendulum-v1", total_timesteps=3 * EPOCH, out=tmp_path, track=False, display=True, **TINY)
+    train_run("Pendulum-v1", total_timesteps=WARMUP + 3 * EPOCH, out=tmp_path, track=False, display=True, **TINY)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("epoch 1  ")
     assert "epoch 3  " in lines[-1]

@@ -17,7 +17,7 @@ from rsa2c.algorithm.threads import limited_threads
 from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
 from rsa2c.attribution.explaining import Groups
 from rsa2c.config import Config, algorithm_name
-from rsa2c.errors import ConfigError
+from rsa2c.errors import ConfigError, DataError
 from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.certificates import Certificate, certified_radius, certify
 from rsa2c.robustness.regions import Norm, Region, Units, unit_scale
@@ -45,10 +45,13 @@ class Trained:
     ) -> tuple[NDArray[np.float32], Any]:
         """The action for one observation (d,) or a batch (N, d), as in Stable-Baselines3.
 
-        Observations may be a Dict where the agent learned from such. `state` and `episode_start` are there for that interface and unused; `rng` draws the noise of actions that are
-        not deterministic, the agent's own generator unless given.
+        Observations may be a Dict where the agent learned from such. `state` and `episode_start` are there for that
+        interface and unused; `rng` draws the noise of actions that are not deterministic, the agent's own generator
+        unless given.
         """
-        if isinstance(observation, Mapping) and self.task.layout is not None:
+        if isinstance(observation, Mapping):
+            if self.task.layout is None:
+                raise DataError("the agent learned from vectors of features, not from a Dict of them.")
             observation = self.task.layout(observation)
         rng = rng if rng is not None else self._prediction_rng
         return self.policy.predict(observation, state, episode_start, deterministic, rng)

@@ -29,7 +29,7 @@ from rsa2c.config.choices import (
     ShadowGuidance,
     UniformGuidance,
 )
-from rsa2c.config.flat import built, check_fields, flattened
+from rsa2c.config.flat import CHOICES, built, check_fields, flattened
 from rsa2c.config.released import (
     TD,
     AnnealedAdmission,
@@ -127,8 +127,9 @@ class Config:
             )
 
     def __repr__(self) -> str:
-        usual = flattened(Config())
-        changed = {name: value for name, value in self.settings().items() if value != usual.get(name, ...)}
+        settings, plain, tags = self.settings(), flattened(Config()), {choice.tag for choice in CHOICES.values()}
+        usual = flattened(built(Config, {name: value for name, value in settings.items() if name in tags}, {}))
+        changed = {name: x for name, x in settings.items() if x != (plain if name in tags else usual).get(name)}
         return f"Config.of({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     @classmethod

@@ -45,8 +45,9 @@ class Layout:
         """(d,): `key` of a single number, `key[0]`, `key[1]`, ... of several; inner keys after a slash."""
         return tuple(name for path, shape in self.entries for name in _names("/".join(path), shape))
 
-    def space(self, space: spaces.Dict) -> spaces.Box:
+    def space(self, space: gym.Space[Any]) -> spaces.Box:
         """The Box of the vectors that stand for this Dict."""
+        assert isinstance(space, spaces.Dict), "it has a layout"
         boxes = [box for _, box in _leaves(space, (), "")]
         low, high = (
             np.concatenate([np.ravel(getattr(box, bound)) for box in boxes]).astype(self.dtype)

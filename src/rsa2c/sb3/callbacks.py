@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from rsa2c.algorithm.observing import Observe, Step
+from rsa2c.algorithm.rollout import autoreset_mode
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -37,6 +39,7 @@ class Hooks:
         self.agent, self.local, self.began = agent, local, time.time()
         self.returns = np.zeros(0)
         self.lengths = np.zeros(0, dtype=np.int64)
+        self.resets = np.zeros(0, dtype=bool)  # environments whose next step only resets them
 
     @property
     def observe(self) -> Observe | None:
@@ -47,6 +50,7 @@ class Hooks:
         """Call the hooks for the start of a rollout."""
         self.returns = np.zeros(self.agent.n_envs)
         self.lengths = np.zeros(self.agent.n_envs, dtype=np.int64)
+        self.resets = np.zeros(self.agent.n_envs, dtype=bool)
         self.local["n_steps"] = 0
         self.all("on_rollout_start")
 
@@ -76,8 +80,9 @@ class Hooks:
     def _infos(self, step: Step, dones: np.ndarray) -> list[dict[str, Any]]:
         """One dictionary for each environment, as SB3 has them: at an end with the episode's return and length, its
         last observation, and whether it was truncated."""
-        self.returns += step.rewards
-        self.lengths += 1
+        self.returns += np.where(self.resets, 0.0, step.rewards)
+        self.lengths += ~self.resets
+        self.resets = dones if autoreset_mode(self.agent.env) is AutoresetMode.NEXT_STEP else self.resets
         infos = separated(step.infos, len(dones))
         finals = step.infos.get("final_obs", step.observations)
         for i in np.flatnonzero(dones):
