@@ -116,6 +116,7 @@ def test_baselines_take_part_once_whatever_the_presets():
         ({"presets": ["papr"]}, "preset 'papr' does not exist.*Did you mean 'paper'?"),
         ({"noise": ["much"]}, "noise must hold non-negative variances, got 'much'"),
         ({"seeds": [0.5]}, "seeds must hold non-negative whole numbers"),
+        ({"environments": ["antigravity:x-v0"]}, "'antigravity:x-v0' names a module, and a file has nothing imported"),
         ({"total_timesteps": -5}, "total_timesteps must be a positive whole number, got -5"),
         ({"total_timesteps": True}, "total_timesteps must be a positive whole number, got True"),
         ({"total_timesteps": {"Pendulum": 5}}, "total_timesteps is given for 'Pendulum'.*Did you mean 'Pendulum-v1'?"),

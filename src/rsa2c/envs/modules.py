@@ -11,8 +11,6 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium as gym
-
 from rsa2c.errors import EnvError, described, did_you_mean
 
 _typed: dict[str, str | Callable[..., Any]] = {}
@@ -28,6 +26,8 @@ def use_module(name: Any) -> None:
     """Import the module of a name that the user typed; anything else than `module:Name` is left alone."""
     if not isinstance(name, str) or not has_module(name) or name in _typed:
         return
+    import gymnasium as gym  # not above: whether a name has a module can be asked without it
+
     module, _, wanted = name.partition(":")
     try:
         found = importlib.import_module(module)
@@ -52,6 +52,8 @@ def found_in_module(name: str) -> str | Callable[..., Any]:
     """What `module:Name` means: an id in Gymnasium's registry, a class or a function. Nothing is imported."""
     if name in _typed:
         return _typed[name]
+    import gymnasium as gym
+
     _, _, wanted = name.partition(":")
     if wanted in gym.registry:
         return wanted

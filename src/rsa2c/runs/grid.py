@@ -13,6 +13,7 @@ from typing import Any
 from rsa2c.baselines import settings as rl_zoo
 from rsa2c.baselines.settings import BASELINES, PRESET, SETTABLE, BaselineFields, check_algorithm
 from rsa2c.config import Config, all_settings, default_timesteps, make_config
+from rsa2c.envs.modules import has_module
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RSA2CError, did_you_mean
 from rsa2c.files import PathLike, StorageError, read_yaml
 from rsa2c.runs.names import make_run_id, without_seed, word
@@ -244,6 +245,11 @@ def _listed(value: Any, key: str, source: str) -> list[Any]:
         wrong = isinstance(item, bool) or not isinstance(item, kinds)
         if wrong or (kinds is not str and not 0 <= item < math.inf):
             raise ConfigError(f"{source}: {key} must hold {_KINDS[key]}, got {item!r}.")
+        if key == "environments" and has_module(item):
+            raise ConfigError(
+                f"{source}: {item!r} names a module, and a file has nothing imported. "
+                f"Train it with: rsa2c train {item}"
+            )
         if key == "algorithms":
             with _named(source):
                 check_algorithm(item)
