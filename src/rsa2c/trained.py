@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import Importances
-from rsa2c.algorithm.snapshot import Task
 from rsa2c.algorithm.state import Kept, TrainingState
+from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
 from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
 from rsa2c.attribution.explaining import Groups

@@ -6,9 +6,8 @@ holds the training's history too. Neither holds a clock, a path or a host, so eq
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -20,8 +19,8 @@ from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.state import Kept, TrainingState
+from rsa2c.algorithm.task import Task, count, names_of
 from rsa2c.config import Config, upgraded_settings
-from rsa2c.envs.flattening import Layout
 from rsa2c.errors import FileFormatError, RSA2CError
 from rsa2c.files import check_shapes, read_tensors, write_tensors
 from rsa2c.kernel.dictionary import Dictionary
@@ -62,21 +61,6 @@ KEPT = "kept/"
 """Prefix of the tensors of the policy that is kept, where that is not the last one."""
 LOG_SHAPES = {"attributions/epoch": "n", "attributions/phi": "n d", "attributions/weights": "n d"}
 """What a checkpoint has besides, with its history."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What an agent was made for."""
-
-    env_id: str
-    is_id: bool
-    """Whether `env_id` and `env_kwargs` make the environment; a factory or a VectorEnv has to be given again."""
-    episode_limit: int | None
-    feature_names: tuple[str, ...]
-    action_names: tuple[str, ...]
-    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    layout: Layout | None = None
-    """How the Dict observations of the environment become vectors; None if they are vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +108,8 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
     metadata: Metadata = {
         "kind": "state" if checkpoint else "model",
         "config": snapshot.config.settings(),
-        "env_id": task.env_id,
-        "env_is_id": task.is_id,
-        "episode_limit": task.episode_limit,
+        **task.metadata(),
         "preset": snapshot.preset,
-        "feature_names": list(task.feature_names),
-        "action_names": list(task.action_names),
         "epoch": state.epoch,
         "num_timesteps": state.steps,
         "warmup_steps": state.warmup_steps,
@@ -139,10 +119,6 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
     if (kept := state.kept) is not None:
         tensors |= {KEPT + name: tensor for name, tensor in _acting_tensors(kept).items()}
         metadata["kept"] = {"epoch": kept.epoch, "num_timesteps": kept.steps, "score": kept.score}
-    if task.env_kwargs:
-        metadata["env_kwargs"] = dict(task.env_kwargs)
-    if task.layout is not None:
-        metadata["layout"] = [[list(path), list(shape)] for path, shape in task.layout.entries]
     if checkpoint:
         columns = list(snapshot.history[0]) if snapshot.history else []
         metadata["history"] = columns
@@ -178,28 +154,19 @@ def _packed(name: str, function: RKHSFunction) -> Tensors:
 
 def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
     """What `pack` was given; anything that does not fit together is an error."""
-    features, actions = _names(metadata, "feature_names"), _names(metadata, "action_names")
+    task = Task.of(metadata)
     config = Config.of(metadata["config"])
     Sizes.of(config)  # a trained agent has no "auto" left
     checkpoint = metadata["kind"] == "state"
+    d, m = len(task.feature_names), len(task.action_names)
     acting = {**ACTING_SHAPES, **(VALUE_SHAPES if config.has_value else {})}
-    _check(tensors, {**acting, **TRAINING_SHAPES, **(LOG_SHAPES if checkpoint else {})}, len(features), len(actions))
+    _check(tensors, {**acting, **TRAINING_SHAPES, **(LOG_SHAPES if checkpoint else {})}, d, m)
     if metadata.get("kept") is not None:
-        _check(tensors, {KEPT + name: axes for name, axes in acting.items()}, len(features), len(actions))
-    limit = metadata.get("episode_limit")  # the first files of version 1 have none
-    task = Task(
-        str(metadata["env_id"]),
-        bool(metadata["env_is_id"]),
-        None if limit is None else _count(limit, "episode_limit"),
-        features,
-        actions,
-        _arguments(metadata.get("env_kwargs", {})),
-        _layout(metadata.get("layout"), len(features)),
-    )
+        _check(tensors, {KEPT + name: axes for name, axes in acting.items()}, d, m)
     history: tuple[dict[str, float], ...] = ()
     log: tuple[tuple[int, NDArray, NDArray], ...] = ()
     if checkpoint:
-        columns = _names(metadata, "history")
+        columns = names_of(metadata, "history")
         history = tuple(dict(zip(columns, map(float, row), strict=True)) for row in tensors["history"])
         rows = zip(*(tensors[name] for name in LOG_SHAPES), strict=True)
         log = tuple((int(epoch), phi, weights) for epoch, phi, weights in rows)
@@ -217,18 +184,18 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
         own = {name.removeprefix(KEPT): tensor for name, tensor in tensors.items() if name.startswith(KEPT)}
         kept = Kept(
             **_acting(own, clip, bounds, config, task),
-            epoch=_count(about["epoch"], "epoch"),
-            steps=_count(about["num_timesteps"], "num_timesteps"),
+            epoch=count(about["epoch"], "epoch"),
+            steps=count(about["num_timesteps"], "num_timesteps"),
             score=float(about["score"]),
         )
-    updates = _count(metadata["importance_updates"], "importance_updates")
+    updates = count(metadata["importance_updates"], "importance_updates")
     return TrainingState(
         **_acting(tensors, clip, bounds, config, task),
         importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
         scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
-        epoch=_count(metadata["epoch"], "epoch"),
-        steps=_count(metadata["num_timesteps"], "num_timesteps"),
-        warmup_steps=_count(metadata["warmup_steps"], "warmup_steps"),
+        epoch=count(metadata["epoch"], "epoch"),
+        steps=count(metadata["num_timesteps"], "num_timesteps"),
+        warmup_steps=count(metadata["warmup_steps"], "warmup_steps"),
         kept=kept,
     )
 
@@ -288,32 +255,3 @@ def _check(tensors: Tensors, shapes: dict[str, str], d: int, m: int) -> None:
         # Actions may have no bounds.
         if np.any(np.isnan(array) if name.startswith("bounds/") else ~np.isfinite(array)):
             raise ValueError(f"{name} is not finite")
-
-
-def _names(metadata: Metadata, key: str) -> tuple[str, ...]:
-    names = metadata[key]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{key} is not a list of names")
-    return tuple(names)
-
-
-def _arguments(kwargs: Any) -> dict[str, Any]:
-    if not isinstance(kwargs, dict):
-        raise ValueError(f"env_kwargs must be a mapping, got {kwargs!r}")
-    return kwargs
-
-
-def _layout(entries: Any, d: int) -> Layout | None:
-    if entries is None:
-        return None
-    paths = tuple(tuple(str(key) for key in path) for path, _ in entries)
-    shapes = tuple(tuple(_count(size, "layout") for size in shape) for _, shape in entries)
-    if not paths or sum(math.prod(shape) for shape in shapes) != d:
-        raise ValueError(f"layout does not have {d} features")
-    return Layout(paths, shapes)
-
-
-def _count(value: Any, name: str) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{name} must be a non-negative whole number, got {value!r}")
-    return value

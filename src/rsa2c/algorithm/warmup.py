@@ -16,8 +16,8 @@ from rsa2c.algorithm.epoch import BACKGROUND_STATES
 from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.rollout import collect, start_states, thinned
-from rsa2c.algorithm.snapshot import Task
 from rsa2c.algorithm.state import WARMUP, TrainingState, generator
+from rsa2c.algorithm.task import Task
 from rsa2c.config import Config, FollowingScale
 from rsa2c.envs import Source, action_names, backend_of, episode_limit, feature_names
 from rsa2c.envs.names import Names, given_names, layout_of
