@@ -148,7 +148,7 @@ def test_logs_have_sb3s_names_and_intervals(tmp_path, capsys):
     assert text.count("ep_rew_mean") == 2 and "total_timesteps" in text and "rollout/" in text
     assert agent.logger.values["time/total_timesteps"] == 2400
     with pytest.raises(ConfigError, match="verbose must be one of 0, 1, 2, got 3"):
-        RSA2C("Pendulum-v1", verbose=3, **SMALL).learn(1)
+        RSA2C("Pendulum-v1", verbose=3, **SMALL)
 
 
 def test_tensorboard_folders_are_numbered_as_sb3s(tmp_path):

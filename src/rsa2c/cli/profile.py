@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import tyro
 
-from rsa2c.cli.command import Flag, command, parse
+from rsa2c.cli.command import Flag, command, parse, typed_env
 
 
 @dataclass
@@ -18,6 +18,8 @@ class ProfileOptions:
     """Run folder, or its name under ./runs."""
     epochs: int = 10
     """Epochs to time; two more before them warm up and measure memory."""
+    env: str | None = None
+    """The environment as module:Name, where the run was trained on one of your own: a run folder imports nothing."""
     json: Flag = False
     """Print JSON."""
 
@@ -31,11 +33,11 @@ def profile(arguments: list[str]) -> None:
     """
     options = parse(ProfileOptions, arguments, profile)
     from rsa2c.cost.profile import profile as measure
+    from rsa2c.runs.data import RunData
     from rsa2c.runs.folder import Run
-    from rsa2c.runs.training import load_agent
 
     run = Run.open(options.run)
-    agent = load_agent(run)
+    agent = RunData.of(run, typed_env(options.env)).kernel_agent
     try:
         found = measure(agent, options.epochs)
     finally:

@@ -15,6 +15,12 @@ _NUMBERS = (int, float, np.number)
 VERBOSE = (0, 1, 2)
 
 
+def check_verbose(verbose: int) -> None:
+    """Refuse a level that SB3 does not have either."""
+    if verbose not in VERBOSE:
+        raise ConfigError(f"verbose must be one of {', '.join(map(str, VERBOSE))}, got {verbose!r}.")
+
+
 class Logger:
     """Values by key: the last of each in `values`, those since the last `dump` in `name_to_value`.
 
@@ -22,8 +28,6 @@ class Logger:
     """
 
     def __init__(self, verbose: int = 0, folder: Path | None = None) -> None:
-        if verbose not in VERBOSE:
-            raise ConfigError(f"verbose must be one of {', '.join(map(str, VERBOSE))}, got {verbose!r}.")
         self.verbose, self.dir = verbose, None if folder is None else str(folder)
         self.values: dict[str, Any] = {}
         self.name_to_value: dict[str, Any] = {}

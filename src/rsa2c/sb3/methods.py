@@ -20,7 +20,7 @@ from rsa2c.envs.source import EnvLike, Source
 from rsa2c.envs.vecenv import as_vecenv
 from rsa2c.errors import ConfigError, DataError, FileFormatError, did_you_mean
 from rsa2c.files import read_tensors
-from rsa2c.sb3.logger import Logger, new_folder
+from rsa2c.sb3.logger import Logger, check_verbose, new_folder
 from rsa2c.sb3.tensorboard import epoch_scalars
 from rsa2c.trained import Trained
 
@@ -158,8 +158,9 @@ class SB3Methods(Trained):
             self.logger.record(key, value)
 
 
-def check_sb3_arguments(env: Any, algorithm: Any, device: str) -> None:
+def check_sb3_arguments(env: Any, algorithm: Any, device: str, verbose: int) -> None:
     """Refuse what SB3's constructors take and this agent has no use for."""
+    check_verbose(verbose)
     if isinstance(env, str) and env in POLICIES:
         raise ConfigError(
             f"RSA2C takes no {env!r}: it has one kind of policy, a kernel expansion. Write RSA2C(env) instead of "
