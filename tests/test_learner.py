@@ -331,9 +331,9 @@ def test_the_backend_is_settled(agent):
     assert small_agent(env=lambda: gym.make("Pendulum-v1"), epochs=0).config.backend == "gymnasium"
 
 
-def test_starts_that_fit_the_normaliser_are_all_different():
+def test_starts_that_fit_the_metric_are_all_different():
     agent = rsa2c.RSA2C("rsa2c/LQR-v0", seed=0, n_envs=10, horizon=20)
-    mean, std = agent.policy_mean.normaliser.mean, agent.policy_mean.normaliser.std
+    mean, std = agent.policy_mean.kernel.metric.mean, agent.policy_mean.kernel.metric.std
     true = np.array([0.5, 0.5, 0.1, 0.5]) / np.sqrt(3)
     assert np.all(np.abs(mean) < 0.15 * true)
     np.testing.assert_allclose(std, true, rtol=0.1)
@@ -388,7 +388,7 @@ def test_content_that_does_not_fit_together_is_named(tmp_path, agent):
         ("actor/coefficients", np.zeros((1, 1))),
         ("value/offset", np.array([np.nan])),
         ("actor/weights", np.array([1.0, -1.0, 1.0])),
-        ("normaliser/std", np.ones(2)),
+        ("metric/std", np.ones(2)),
         ("actor/coefficients", np.full_like(tensors["actor/coefficients"], np.nan)),
         ("background", np.full((4, 3), np.inf)),
     ):
@@ -427,10 +427,10 @@ def test_inputs_that_follow_the_states_leave_the_policy_where_it_is():
     policy, value, scale, batch, moves = follow_states(
         agent.policy, agent.state.value, far, batch, agent.config, 4, np.random.default_rng(1)
     )
-    assert moves and policy.mean.normaliser.std == pytest.approx(scale.normaliser().std)
+    assert moves and policy.mean.kernel.metric.std == pytest.approx(np.sqrt(scale.variance))
     assert agent.policy.divergence(agent.policy_mean(batch.raw), policy.mean(batch.raw)) < 0.03
-    np.testing.assert_allclose(batch.points, policy.mean.normaliser(batch.raw), atol=1e-12)
-    np.testing.assert_array_equal(value.normaliser.std, policy.mean.normaliser.std)
+    np.testing.assert_allclose(batch.points, policy.mean.coordinates(batch.raw), atol=1e-12)
+    np.testing.assert_array_equal(value.kernel.metric.std, policy.mean.kernel.metric.std)
     still = follow_states(policy, value, scale, batch, agent.config, 4, np.random.default_rng(1))
     assert still[0] is policy and still[3] is batch, "nothing drifted since"
 
@@ -464,7 +464,7 @@ def test_the_rule_for_any_environment_goes_on_exactly(tmp_path):
     rest.run_epoch()
     rest.run_epoch()
     assert content(rest) == content(whole)
-    assert not np.array_equal(whole.policy_mean.normaliser.std, half.policy_mean.normaliser.std)
+    assert not np.array_equal(whole.policy_mean.kernel.metric.std, half.policy_mean.kernel.metric.std)
 
 
 def test_noise_can_be_correlated_in_time():

@@ -107,7 +107,7 @@ class TestJavaScript:
         page = Embedded(agent)
         rng = np.random.default_rng(0)
         d, m = len(agent.feature_names), len(agent.action_names)
-        # far outside too, where the normaliser clips
+        # far outside too, where the metric clips
         states = np.vstack([agent.background[:10], rng.normal(0, 3, (10, d)), rng.normal(0, 100, (2, d))])
         found = javascript(tmp_path, model=page.document(), states=states)
         assert relative(found["action"], agent.policy.bounds.action(agent.policy_mean(states))) < 1e-11

@@ -135,7 +135,7 @@ def test_a_sweep_of_too_many_runs_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "value"), [
-    ("normaliser/std", 0.0), ("policy/sigma", 0.0), ("normaliser/mean", np.nan), ("actor/centres", np.inf),
+    ("metric/std", 0.0), ("policy/sigma", 0.0), ("metric/mean", np.nan), ("actor/states", np.inf),
     ("bounds/low", np.nan), ("bounds/low", 1e9), ("value/weights", -1.0), ("background", np.nan),
 ])  # fmt: skip
 def test_tensors_that_no_agent_has_are_refused(tmp_path, name, value):

@@ -43,7 +43,7 @@ def roll_out(
     return collect(
         env,
         act,
-        policy.mean.normaliser,
+        policy.mean.kernel.metric,
         horizon,
         seed,
         rng,
