@@ -84,25 +84,33 @@ class Dictionary:
 
     def grown(self, states: NDArray, threshold: float, limit: int) -> Dictionary:
         """Old states first, then those of raw `states` (N, d) whose residual exceeds `threshold`, at most `limit`."""
-        chosen, errors = self._pivots(self.kernel.metric(states), threshold, limit)
+        x = self.kernel.metric(states)
+        chosen, errors = self._pivots(x, threshold, limit)
         if not len(chosen):
             return self
-        return Dictionary(self.kernel, np.vstack([self.states, states[chosen]]), np.append(self.errors, errors))
+        grown = Dictionary(self.kernel, np.vstack([self.states, states[chosen]]), np.append(self.errors, errors))
+        return grown._at(np.vstack([self.centres, x[chosen]]))
 
     def without(self, removed: NDArray) -> Dictionary:
         """The dictionary without the states at these positions."""
         kept = np.setdiff1d(np.arange(self.size), removed)
-        return Dictionary(self.kernel, self.states[kept], self.errors[kept])
+        return Dictionary(self.kernel, self.states[kept], self.errors[kept])._at(self.centres[kept])
 
     def readmitted(self, metric: Metric, threshold: float) -> tuple[Dictionary, NDArray]:
         """The dictionary admitted again under a new metric, without redundant states, and the positions kept.
 
         A dictionary admitted under an old metric can be nearly singular under a new one.
         """
-        kernel = self.kernel.on(metric)
-        kept, errors = Dictionary.empty(kernel)._pivots(metric(self.states), threshold, self.size)
+        kernel, x = self.kernel.on(metric), metric(self.states)
+        kept, errors = Dictionary.empty(kernel)._pivots(x, threshold, self.size)
         order = np.argsort(kept)
-        return Dictionary(kernel, self.states[kept[order]], errors[order]), kept[order]
+        kept = kept[order]
+        return Dictionary(kernel, self.states[kept], errors[order])._at(x[kept]), kept
+
+    def _at(self, centres: NDArray) -> Dictionary:
+        """Itself, with coordinates that are known already."""
+        vars(self)["centres"] = centres
+        return self
 
     def _pivots(self, x: NDArray, threshold: float, limit: int) -> tuple[NDArray, NDArray]:
         """Greedy pivoted Cholesky: positions in coordinates x and residuals at admission, largest residual first.
