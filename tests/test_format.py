@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from rsa2c import RSA2C, files
-from rsa2c.algorithm.snapshot import UPGRADES
+from rsa2c.algorithm.snapshot import UPGRADES, Snapshot
 from rsa2c.attribution import Explanation
 from rsa2c.errors import FileFormatError
-from rsa2c.files import read_metadata, read_tensors
+from rsa2c.files import read_metadata, read_tensors, write_tensors
 from rsa2c.runs import folder as store
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, resume_run
@@ -84,6 +84,22 @@ def test_runs_of_older_versions_go_on_as_they_would_have(name, tmp_path):
     agent = load_agent(run)
     assert agent.epoch == expected["epoch_at_3200"]
     np.testing.assert_allclose(agent.policy_mean(states)[:, 0], expected["mean_at_3200"], rtol=1e-6)
+
+
+def test_a_kept_policy_of_version_2_is_read_too(tmp_path, monkeypatch):
+    """The best policy has tensors of its own, with a scale of its own."""
+    old, metadata = read_tensors(DATA.parent / "run-v2" / "state.safetensors", "state", {})
+    about = {"epoch": 3, "num_timesteps": 900, "score": -1.0}
+    kept = {"kept/" + name: tensor for name, tensor in old.items()}
+    kept |= {"kept/normaliser/std": 2.0 * old["normaliser/std"], "kept/normaliser/mean": 2.0 * old["normaliser/mean"]}
+    with monkeypatch.context() as patch:
+        patch.setattr(files.versions, "VERSION", 2)
+        write_tensors(tmp_path / "state.safetensors", {**old, **kept}, {**metadata, "kept": about})
+    state = Snapshot.load(tmp_path / "state.safetensors").state
+    assert state.kept is not None
+    np.testing.assert_allclose(state.kept.policy.mean(2.0 * STATES), state.policy.mean(STATES), rtol=1e-9)
+    np.testing.assert_allclose(state.kept.value(2.0 * STATES), state.value(STATES), rtol=1e-9)
+    np.testing.assert_allclose(state.policy.mean.centres, old["actor/centres"], atol=1e-12)
 
 
 def read_version(path):

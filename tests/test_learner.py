@@ -12,7 +12,7 @@ from rsa2c.algorithm import epoch as module
 from rsa2c.algorithm.actor import correlated_noise
 from rsa2c.algorithm.automatic import settle_correlation
 from rsa2c.algorithm.phases import roll_out
-from rsa2c.algorithm.projection import follow_states
+from rsa2c.algorithm.projection import ProjectionStates, follow_states, on_new_metric, within_trust_region
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.config import ALGORITHMS
 from rsa2c.errors import ConfigError, DataError, EnvError, FileFormatError
@@ -433,6 +433,25 @@ def test_inputs_that_follow_the_states_leave_the_policy_where_it_is():
     np.testing.assert_array_equal(value.kernel.metric.std, policy.mean.kernel.metric.std)
     still = follow_states(policy, value, scale, batch, agent.config, 4, np.random.default_rng(1))
     assert still[0] is policy and still[3] is batch, "nothing drifted since"
+
+
+def test_weights_and_scale_change_by_one_operation():
+    """A factor of std, and its square on the weights, cancel: the metric and so the function stay what they are."""
+    agent = small_agent("advanced-ac", epochs=3)
+    mean, states = agent.policy_mean, agent.background.astype(np.float64)
+    metric = mean.kernel.metric
+    factor = np.array([0.5, 2.0, 1.25])
+    scaled = replace(metric, std=factor * metric.std, weights=factor**2 * metric.weights, clip=np.inf)
+    same, move = on_new_metric(mean, replace(metric, clip=np.inf), states, agent.config, 3)
+    moved, other = on_new_metric(mean, scaled, states, agent.config, 3)
+    assert move == other
+    np.testing.assert_allclose(moved.dictionary.gram, same.dictionary.gram, atol=1e-12)
+    np.testing.assert_allclose(moved(states), same(states), atol=1e-6)
+    policy, held_out = agent.policy, ProjectionStates(np.vstack([mean.remembered_states, states]), states)
+    far = metric.reweighted(30.0 * metric.weights)
+    for limit in (1e-9, 0.02):
+        found, moves = within_trust_region(policy, far, held_out, limit, agent.config, 3)
+        assert moves and (found is None or policy.divergence(mean(states), found(states)) <= limit)
 
 
 def test_learned_deviations_share_the_steps_kl():
