@@ -83,7 +83,7 @@ class GaussianPolicy:
         return float(np.mean(np.sum(squared, axis=1))) / (2 * first**2)
 
     def sampler(self, rng: np.random.Generator, dtype: np.dtype | type, correlation: float = 0.0) -> Act:
-        """The map from normalised states (n, d) to mean, sampled u and action that `rollout.collect` calls."""
+        """The map from coordinates (n, d) to mean, sampled u and action that `rollout.collect` calls."""
         features = self.mean.dictionary.features(dtype)
         coefficients = self.mean.coefficients.astype(dtype)
         noise = correlated_noise(rng, correlation)

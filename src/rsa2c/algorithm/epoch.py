@@ -96,7 +96,7 @@ def epoch(
         advantage=replace(mean, coefficients=fit.weights),
         importances=guided.importances,
         scale=scale,
-        background=_raw(thinned(batch.states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)), mean),
+        background=thinned(batch.raw_states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)),
         epoch=t + 1,
         steps=state.steps + env.num_envs * horizon,
     )
@@ -136,11 +136,6 @@ def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gam
 def _dimensions(mean: RKHSFunction) -> tuple[int, int]:
     """Features d and action dimensions m."""
     return mean.kernel.dimension, len(mean.output_names)
-
-
-def _raw(x: NDArray, mean: RKHSFunction) -> NDArray[np.float64]:
-    """Normalised states in raw observation units."""
-    return x.astype(np.float64) * mean.normaliser.std + mean.normaliser.mean
 
 
 @dataclass

@@ -42,7 +42,7 @@ def roll_out(
     return collect(
         env,
         act,
-        policy.mean.normaliser,
+        policy.mean.kernel.metric,
         horizon,
         seed,
         rng,
