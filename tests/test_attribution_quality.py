@@ -20,7 +20,7 @@ def function():
     """Six features of which the first two matter, the first most."""
     rng = np.random.default_rng(0)
     kernel = rsa2c.RBF(1.0, np.array([1.0, 0.3, 1e-4, 1e-4, 1e-4, 1e-4]))
-    kernel = rsa2c.RBF(1.0, kernel.metric.rescaled(np.zeros(6), np.full(6, 2.0), 10.0))
+    kernel = rsa2c.RBF(1.0, rsa2c.Metric(np.zeros(6), np.full(6, 2.0), 10.0, kernel.weights))
     dictionary = Dictionary(kernel, 2.0 * rng.normal(size=(30, 6)), np.ones(30))
     return rsa2c.RKHSFunction(dictionary, rng.normal(size=(30, 1)), ("f",))
 

@@ -1,5 +1,7 @@
 """The metric: coordinates of raw observations, their slope, and what lies between two metrics."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,18 @@ def test_coordinates_are_standardised_and_clipped():
     raw = np.array([[1.0, -2.0], [3.0, -1.5], [100.0, -100.0]])
     np.testing.assert_array_equal(METRIC(raw), [[0, 0], [1, 1], [3, -3]])
     np.testing.assert_array_equal(METRIC.slope(raw), [[0.5, 2.0], [0.5, 2.0], [0, 0]])
+
+
+def test_tails_can_be_logarithmic():
+    metric = replace(METRIC, tails="logarithmic", clip=1e3)
+    raw = np.array([[1.0, -2.0], [3.0, -1.5], [201.0, -1e9]])
+    expected = [[0, 0], [np.arcsinh(1), np.arcsinh(1)], [np.log(200), -np.log(2e3)]]
+    np.testing.assert_allclose(metric(raw), expected, rtol=1e-4)
+    step = 1e-6
+    slope = (metric(raw + step) - metric(raw - step)) / (2 * step)
+    np.testing.assert_allclose(metric.slope(raw), slope, rtol=1e-6, atol=1e-9)
+    assert np.all(metric.slope(raw) <= 1 / metric.std)
+    assert metric.rescaled(OTHER.mean, OTHER.std).tails == METRIC.between(metric, 0.5).tails == "logarithmic"
 
 
 def test_a_kernel_measures_distances_by_it():
@@ -43,7 +57,7 @@ def test_scale_and_weights_change_apart():
     reweighted = METRIC.reweighted(np.array([5.0, 6.0]))
     np.testing.assert_array_equal(reweighted(np.ones((1, 2))), METRIC(np.ones((1, 2))))
     np.testing.assert_array_equal(reweighted.weights, [5, 6])
-    rescaled = METRIC.rescaled(OTHER.mean, OTHER.std, OTHER.clip)
+    rescaled = METRIC.rescaled(OTHER.mean, OTHER.std)
     np.testing.assert_array_equal(rescaled(np.ones((1, 2))), OTHER(np.ones((1, 2))))
     np.testing.assert_array_equal(rescaled.weights, METRIC.weights)
 
@@ -64,6 +78,7 @@ def test_half_way_between_two_metrics():
         ({"mean": np.array([np.nan, 0.0])}, "mean must be a vector of finite numbers"),
         ({"mean": np.zeros(3)}, "one entry per feature, got 3, 2 and 2"),
         ({"clip": 0.0}, "clip must be positive, got 0.0"),
+        ({"tails": "heavy"}, "tails must be 'clipped' or 'logarithmic', got 'heavy'"),
     ],
 )
 def test_what_is_no_metric_is_refused(change, message):

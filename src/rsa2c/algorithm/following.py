@@ -19,8 +19,8 @@ NEWEST = 0.3
 """Share of the newest batch in the moving averages: three epochs are half of them."""
 DRIFT = 0.15
 """Change of log standard deviation of any feature from which the kernel takes the new ones."""
-CLIP = 5.0
-"""Standard deviations at which inputs are clipped: contact forces of Ant-v5 reach a hundred."""
+CLIP = 1000.0
+"""Standard deviations beyond which inputs do not differ: with logarithmic tails, 7.6 units from the mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,5 +44,5 @@ class Scale:
 
     def followed(self, metric: Metric) -> Metric:
         """The metric on the scale of these averages; itself where no standard deviation has drifted far enough."""
-        moved = metric.rescaled(self.mean, np.sqrt(self.variance), CLIP)
+        moved = metric.rescaled(self.mean, np.sqrt(self.variance))
         return moved if np.any(np.abs(np.log(moved.std / metric.std)) > DRIFT) else metric

@@ -24,6 +24,10 @@ ROUNDING_POWER = 0.6
 """Advantages that vary less than this power of machine epsilon, relative to the values, are the fit's rounding."""
 
 
+SPREAD_RATE = 0.6
+"""Speed at which standard deviations are learned, relative to the mean's: at full speed they shrink too early."""
+
+
 def explore(policy: GaussianPolicy, config: Config, epoch: int) -> GaussianPolicy:
     """The policy with the standard deviations it explores with; those that are learned it has already."""
     rule = config.exploration
@@ -119,7 +123,7 @@ def step_actor(
         if rule.kl_halving is not None:
             kl /= 1 + steps / rule.kl_halving
         policy = policy.shrunk(rule.policy_decay)
-        spread = fit.spread if isinstance(config.exploration, LearnedSigma) else None
+        spread = SPREAD_RATE * fit.spread if isinstance(config.exploration, LearnedSigma) else None
         size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
     else:
         spread = None

@@ -59,7 +59,8 @@ def follow_states(
         return policy, value, scale, batch, moves
     if value is not None:
         own = mean.kernel.metric.reweighted(value.kernel.weights)
-        value, move = on_new_metric(value, own, states.fitted, config, epoch, refitted=isinstance(config.value, LSTD))
+        refitted = isinstance(config.value, LSTD) and config.value.value_damping == 0
+        value, move = on_new_metric(value, own, states.fitted, config, epoch, refitted=refitted)
         moves = (*moves, move)
     return replace(policy, mean=mean), value, scale, batch.measured(mean.kernel.metric), moves
 
@@ -120,7 +121,7 @@ def on_new_metric(
     """The function on another metric: admitted again, room refilled from raw states (N, d), re-projected at them.
 
     Without `reproject`, states and coefficients stay (the paper's released code). A function that is `refitted` next,
-    as the Value Critic in closed form, needs new states but no projection.
+    as the Value Critic in closed form without damping, needs new states but no projection.
     """
     old, outputs = function.dictionary, len(function.output_names)
     if not reproject:

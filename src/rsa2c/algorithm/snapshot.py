@@ -131,6 +131,7 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "warmup_steps": state.warmup_steps,
         "importance_updates": state.importances.updates,
         "clip": state.policy.mean.kernel.metric.clip,
+        "tails": state.policy.mean.kernel.metric.tails,
     }
     if (kept := state.kept) is not None:
         tensors |= {KEPT + name: tensor for name, tensor in _acting_tensors(kept).items()}
@@ -201,18 +202,18 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
     if not np.all(bounds.low <= bounds.high):
         raise ValueError("bounds/low exceeds bounds/high")
-    kept, clip = None, float(metadata["clip"])
+    kept, tails = None, {"clip": float(metadata["clip"]), "tails": metadata["tails"]}
     if (about := metadata.get("kept")) is not None:
         own = {name.removeprefix(KEPT): tensor for name, tensor in tensors.items() if name.startswith(KEPT)}
         kept = Kept(
-            **_acting(own, clip, bounds, config, task),
+            **_acting(own, tails, bounds, config, task),
             epoch=_count(about["epoch"], "epoch"),
             steps=_count(about["num_timesteps"], "num_timesteps"),
             score=float(about["score"]),
         )
     updates = _count(metadata["importance_updates"], "importance_updates")
     return TrainingState(
-        **_acting(tensors, clip, bounds, config, task),
+        **_acting(tensors, tails, bounds, config, task),
         importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
         scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         epoch=_count(metadata["epoch"], "epoch"),
@@ -222,14 +223,15 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     )
 
 
-def _acting(tensors: Tensors, clip: float, bounds: ActionBounds, config: Config, task: Task) -> dict[str, Any]:
+def _acting(tensors: Tensors, tails: dict[str, Any], bounds: ActionBounds, config: Config, task: Task) -> dict[str, Any]:
     """Policy, value, advantage and background, as fields of `TrainingState` and `Kept`."""
     sigma = tensors["policy/sigma"]
     if not np.all(sigma > 0):
         raise ValueError("policy/sigma is not positive")
 
     def function(name: str, outputs: tuple[str, ...]) -> RKHSFunction:
-        metric = Metric(tensors["metric/mean"], tensors["metric/std"], clip, tensors[f"{name}/weights"])
+        weights = tensors[f"{name}/weights"]
+        metric = Metric(tensors["metric/mean"], tensors["metric/std"], weights=weights, **tails)
         kernel = kernel_from_name(config.kernel, float(config.length_scale), metric)
         dictionary = Dictionary(kernel, tensors[f"{name}/states"], tensors[f"{name}/errors"])
         return RKHSFunction(dictionary, tensors[f"{name}/coefficients"], outputs)

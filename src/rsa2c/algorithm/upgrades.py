@@ -33,7 +33,8 @@ def _from_version_1(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
 
 
 def _from_version_2(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
-    """Version 2 stored remembered states in normalised units."""
+    """Version 2 stored remembered states in normalised units, knew no tails but clipped ones, and let the KL of a step
+    shrink as batches grew."""
     upgraded = dict(tensors)
     for kept in ("", "kept/") if metadata.get("kept") is not None else ("",):
         mean, std = upgraded.pop(f"{kept}normaliser/mean"), upgraded.pop(f"{kept}normaliser/std")
@@ -41,7 +42,10 @@ def _from_version_2(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
         for name in (f"{kept}actor", f"{kept}value"):
             if f"{name}/centres" in upgraded:
                 upgraded[f"{name}/states"] = upgraded.pop(f"{name}/centres") * std + mean
-    return upgraded, metadata
+    config = metadata["config"]
+    if config.get("batch_doubling") is not None and config.get("step_rule") == "kl":
+        config = {**config, "kl_halving": config["batch_doubling"]}
+    return upgraded, {**metadata, "config": config, "tails": "clipped"}
 
 
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {

@@ -86,7 +86,7 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
 def _metric(env: VectorEnv, raw: NDArray, seed: int, config: Config) -> Metric:
     """The first metric: of the raw warm-up states, or of start states only."""
     if isinstance(config.scale, FollowingScale):
-        return Metric.fitted(raw, CLIP)
+        return Metric.fitted(raw, CLIP, "logarithmic")
     if config.scale.normaliser == "starts":
         return Metric.fitted(start_states(env, START_STATES, seed + 1, config.step_timeout))
     return Metric.fitted(raw)

@@ -69,6 +69,7 @@ class Embedded:
             "mean": metric.mean,
             "std": metric.std,
             "clip": metric.clip,
+            "tails": metric.tails,
             "squash": bounds.squash,
             "low": bounds.low,
             "high": bounds.high,
