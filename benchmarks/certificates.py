@@ -1,6 +1,6 @@
 """Certificates and attacks on trained agents: returns under noise and attacks, and certified against attacked changes.
 
-Errors are boxes (l-infinity) in standard deviations of the kernel agent's normaliser. Stable-Baselines3's PPO is
+Errors are boxes (l-infinity) in standard deviations of the kernel agent's metric. Stable-Baselines3's PPO is
 measured afterwards, with errors of the same raw size. The measurements of each run are stored in results/certificates/,
 and the page is made from all of them. Without arguments, agents are trained on Pendulum-v1 (seed 0) and measured.
 
@@ -61,7 +61,7 @@ def returns(policy: Any, std: np.ndarray, max_steps: int | None, episodes: int) 
 def tightness(agent: rsa2c.RSA2C) -> list[str]:
     """Certified change of the action over the largest attacked one, after squashing, and the median of each bound."""
     rows, rng = [], np.random.default_rng(0)
-    states, std = agent.background[:STATES], agent.policy_mean.normaliser.std
+    states, std = agent.background[:STATES], agent.policy_mean.kernel.metric.std
     for norm in ("l2", "linf"):
         for size in SMALL:
             began = time.perf_counter()
@@ -86,7 +86,7 @@ def tightness(agent: rsa2c.RSA2C) -> list[str]:
 def measured(policy: Any, episodes: int) -> dict[str, Any]:
     """The measurements of one agent; a baseline uses the units of the kernel agent that was measured before it."""
     if isinstance(policy, rsa2c.RSA2C):
-        agent, std = policy, policy.policy_mean.normaliser.std
+        agent, std = policy, policy.policy_mean.kernel.metric.std
         region, states = Region(0.05, "l2", std), agent.background[:32]
         parts = (agent.policy, agent.value, agent.background, agent.config.gamma, states)
         theory = [str(line) for line in paper_quantities(*parts, region, np.random.default_rng(0))]
@@ -114,7 +114,7 @@ def page() -> str:
     attacks = " | ".join(ATTACKS)
     lines = [
         "Mean return over episodes with fixed seeds. Errors affect every feature at once (l-infinity) and are given in",
-        "standard deviations of the kernel agent's normaliser. `certified` is the mean certified change of an action",
+        "standard deviations of the kernel agent's metric. `certified` is the mean certified change of an action",
         "as a share of its range.",
         "",
         f"| environment | agent | error | clean | noise | {attacks} | certified |",

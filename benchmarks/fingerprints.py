@@ -119,11 +119,11 @@ def resumed() -> RSA2C:
 
 def fingerprint(agent: RSA2C) -> dict[str, str]:
     """A hash for each part of an agent."""
-    mean, normaliser = agent.policy.mean, agent.policy.mean.normaliser
+    mean, metric = agent.policy.mean, agent.policy.mean.kernel.metric
     parts: dict[str, list[Any]] = {
         "policy": [
             mean.centres, mean.dictionary.errors, mean.coefficients, mean.kernel.weights, mean.kernel.length_scale,
-            float(agent.policy.sigma[0]), normaliser.mean, normaliser.std, normaliser.clip,
+            float(agent.policy.sigma[0]), metric.mean, metric.std, metric.clip,
         ],
         "advantage": [agent.advantage.coefficients],
         "importances": [agent.importances.moments, agent.importances.null, agent.importances.updates],

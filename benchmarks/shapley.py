@@ -33,7 +33,7 @@ from rsa2c.attribution.cme import cme_values
 from rsa2c.attribution.game import Game
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.rkhs import RKHSFunction
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from oracles import gaussian_conditional_game, shapley_by_enumeration
@@ -79,7 +79,7 @@ def made(problem: Problem) -> tuple[RKHSFunction, Array, Array]:
     rng = np.random.default_rng(problem.d)
     d, q = problem.d, problem.centres
     dictionary = Dictionary(RBF(problem.length, np.ones(d)), rng.normal(size=(q, d)), np.ones(q))
-    function = RKHSFunction(dictionary, rng.normal(size=(q, 1)), Normaliser.identity(d), ("f",))
+    function = RKHSFunction(dictionary, rng.normal(size=(q, 1)), ("f",))
     return function, rng.normal(size=(problem.background, d)), rng.normal(size=(problem.states, d))
 
 

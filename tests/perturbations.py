@@ -6,7 +6,8 @@ import numpy as np
 
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF, Laplace
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.attacks import output_attacks
 from rsa2c.robustness.regions import Region
 
@@ -15,19 +16,19 @@ KERNELS = (RBF, Laplace)
 
 
 def make_function(rng: np.random.Generator, kernel: type = RBF, d: int = 3, q: int = 20, m: int = 2) -> RKHSFunction:
-    """A random function whose normaliser shifts, scales, and clips at 2 (so that some states are clipped)."""
+    """A random function whose metric shifts, scales, and clips at 2 (so that some states are clipped)."""
     weights = rng.uniform(0.3, 2.0, d)
     centres = rng.uniform(-2, 2, (q, d))
-    normaliser = Normaliser(rng.normal(size=d), rng.uniform(0.2, 3.0, d), clip=2.0)
-    dictionary = Dictionary(kernel(0.6 * np.sqrt(d), weights), centres, np.zeros(q))
+    metric = Metric(rng.normal(size=d), rng.uniform(0.2, 3.0, d), 2.0, weights)
+    dictionary = Dictionary(kernel(0.6 * np.sqrt(d), metric), centres * metric.std + metric.mean, np.zeros(q))
     names = tuple(f"u{i}" for i in range(m))
-    return RKHSFunction(dictionary, rng.normal(size=(q, m)), normaliser, names, rng.normal(size=m))
+    return RKHSFunction(dictionary, rng.normal(size=(q, m)), names, rng.normal(size=m))
 
 
 def make_states(rng: np.random.Generator, function: RKHSFunction, n: int) -> np.ndarray:
     """Inside the clipped range, at its edge and beyond it."""
     x = rng.uniform(-2.6, 2.6, (n, function.kernel.dimension))
-    return x * function.normaliser.std + function.normaliser.mean
+    return x * function.kernel.metric.std + function.kernel.metric.mean
 
 
 def perturbed(

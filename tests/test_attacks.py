@@ -12,7 +12,8 @@ import rsa2c
 from rsa2c.errors import ConfigError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF, Laplace
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.attacks import ATTACKS, BoxSearch, ascend, make_attack
 from rsa2c.robustness.regions import Region
 from rsa2c.robustness.targets import differenced, policy_target, pulled
@@ -46,7 +47,7 @@ def size(perturbations: np.ndarray, norm: str, scale: Any) -> np.ndarray:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_attacks_stay_in_their_region_and_move(agent: rsa2c.RSA2C, name: str, norm: str) -> None:
-    states, std = agent.background[:30], agent.policy_mean.normaliser.std
+    states, std = agent.background[:30], agent.policy_mean.kernel.metric.std
     for units, scale in (("raw", 1.0), ("normalised", std)):
         moved = make_attack(name, agent, 0.1, norm, units)(states, generators(30))
         assert np.all(size(moved - states, norm, scale) <= 0.1 * (1 + 1e-9))
@@ -63,9 +64,9 @@ def test_random_perturbations_fill_the_region(norm: str) -> None:
 @pytest.mark.parametrize("kernel", [RBF, Laplace])
 def test_pull_is_the_weighted_gradient(kernel: type) -> None:
     rng = np.random.default_rng(0)
-    dictionary = Dictionary(kernel(1.5, rng.uniform(0.5, 2, 4)), rng.normal(size=(12, 4)), np.zeros(12))
-    normaliser = Normaliser(rng.normal(size=4), rng.uniform(0.5, 2, 4), clip=1.5)
-    function = RKHSFunction(dictionary, rng.normal(size=(12, 3)), normaliser, ("a", "b", "c"))
+    metric = Metric(rng.normal(size=4), rng.uniform(0.5, 2, 4), 1.5, rng.uniform(0.5, 2, 4))
+    dictionary = Dictionary(kernel(1.5, metric), rng.normal(size=(12, 4)), np.zeros(12))
+    function = RKHSFunction(dictionary, rng.normal(size=(12, 3)), ("a", "b", "c"))
     states, weights = 2 * rng.normal(size=(7, 4)), rng.normal(size=(7, 3))
     slow = np.array([w @ function.gradient(s) for s, w in zip(states, weights, strict=True)])
     assert pulled(function, states, weights) == pytest.approx(slow, rel=1e-9, abs=1e-12)
@@ -181,5 +182,5 @@ def test_mistakes_are_named(agent: rsa2c.RSA2C) -> None:
         make_attack("mda", agent, 0.1)
     with pytest.raises(ConfigError, match="needs a critic of states, which Linear does not have"):
         make_attack("critic", Linear(np.ones((1, 3))), 0.1)
-    with pytest.raises(ConfigError, match="units='normalised' needs an agent with a normaliser"):
+    with pytest.raises(ConfigError, match="units='normalised' needs an agent with a kernel"):
         make_attack("random", Linear(np.ones((1, 3))), 0.1, units="normalised")

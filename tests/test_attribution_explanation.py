@@ -16,9 +16,10 @@ NAMES = ("angle", "speed", "force")
 @pytest.fixture(scope="module")
 def function():
     rng = np.random.default_rng(0)
-    dictionary = Dictionary(rsa2c.RBF(1.5, np.ones(3)), rng.normal(size=(12, 3)), np.ones(12))
-    normaliser = rsa2c.Normaliser(np.array([1.0, -2.0, 0.0]), np.array([2.0, 0.5, 10.0]))
-    return rsa2c.RKHSFunction(dictionary, rng.normal(size=(12, 2)), normaliser, ("u", "v"), np.array([3.0, -1.0]))
+    mean, std = np.array([1.0, -2.0, 0.0]), np.array([2.0, 0.5, 10.0])
+    kernel = rsa2c.RBF(1.5, rsa2c.Metric(mean, std, 10.0, np.ones(3)))
+    dictionary = Dictionary(kernel, mean + std * rng.normal(size=(12, 3)), np.ones(12))
+    return rsa2c.RKHSFunction(dictionary, rng.normal(size=(12, 2)), ("u", "v"), np.array([3.0, -1.0]))
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +188,7 @@ def test_prototypes_are_signed_shares_that_add_up(function, states):
     size = np.abs(found.shares).sum(axis=1)
     assert np.all(np.diff(size) <= 0)
     np.testing.assert_allclose(found.states, function.remembered_states[found.numbers])
-    similarity = function.kernel(function.normaliser(found.states), function.normaliser(states[:1]))[:, 0]
+    similarity = function.kernel(function.coordinates(found.states), function.coordinates(states[:1]))[:, 0]
     np.testing.assert_allclose(found.similarity, similarity, rtol=1e-9)
     assert "others" in str(found)
     everything = prototypes(function, states[0], 100)

@@ -18,6 +18,7 @@ from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import choose_nodes, exact_nodes, interaction_product, shapley_product
 from rsa2c.attribution.models import Expansion
 from rsa2c.kernel.kernels import kernel_from_name
+from rsa2c.kernel.metric import Metric
 
 
 def problem(seed, d=None, outputs=None, name=None, states=2):
@@ -95,7 +96,7 @@ def test_features_that_play_the_same_part_get_the_same(seed, d):
     weights[j] = weights[i]
     for array in (game.states, game.background, game.centres):
         array[:, j] = array[:, i]
-    values = shapley_product(replace(game, kernel=game.kernel.reweighted(weights)), exact_nodes(d))
+    values = shapley_product(replace(game, kernel=game.kernel.on(Metric.weighted(weights))), exact_nodes(d))
     np.testing.assert_allclose(values[:, i], values[:, j], rtol=1e-10, atol=1e-13)
 
 

@@ -114,7 +114,7 @@ def test_raw_models_and_rkhs_functions_agree():
     raw = KernelExplainer((centres, coefficients, scales), centres)
     kernel = rsa2c.RBF(1.0, 1 / scales**2)
     dictionary = Dictionary(kernel, centres, np.ones(20))
-    function = rsa2c.RKHSFunction(dictionary, coefficients, rsa2c.Normaliser.identity(4), ("u", "v"))
+    function = rsa2c.RKHSFunction(dictionary, coefficients, ("u", "v"))
     ours = KernelExplainer(function, centres)
     np.testing.assert_allclose(raw(x).values, ours(x).values, rtol=1e-12)
     laplace = KernelExplainer((centres, coefficients[:, 0], 1.5), centres, kernel="laplace")

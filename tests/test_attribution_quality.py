@@ -20,9 +20,9 @@ def function():
     """Six features of which the first two matter, the first most."""
     rng = np.random.default_rng(0)
     kernel = rsa2c.RBF(1.0, np.array([1.0, 0.3, 1e-4, 1e-4, 1e-4, 1e-4]))
-    dictionary = Dictionary(kernel, rng.normal(size=(30, 6)), np.ones(30))
-    normaliser = rsa2c.Normaliser(np.zeros(6), np.full(6, 2.0))
-    return rsa2c.RKHSFunction(dictionary, rng.normal(size=(30, 1)), normaliser, ("f",))
+    kernel = rsa2c.RBF(1.0, rsa2c.Metric(np.zeros(6), np.full(6, 2.0), 10.0, kernel.weights))
+    dictionary = Dictionary(kernel, 2.0 * rng.normal(size=(30, 6)), np.ones(30))
+    return rsa2c.RKHSFunction(dictionary, rng.normal(size=(30, 1)), ("f",))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_infidelity_of_an_additive_function_is_nil(table):
     """Functions of one feature each: no interactions, so the values tell everything."""
     kernel = rsa2c.RBF(1.0, np.array([1.0, 1e-30]))
     dictionary = Dictionary(kernel, np.random.default_rng(0).normal(size=(9, 2)), np.ones(9))
-    alone = rsa2c.RKHSFunction(dictionary, np.ones((9, 1)), rsa2c.Normaliser.identity(2), ("f",))
+    alone = rsa2c.RKHSFunction(dictionary, np.ones((9, 1)), ("f",))
     two = table[:, :2] / 2
     assert infidelity(alone, explain(alone, two, two), two, np.random.default_rng(0)) < 1e-20
 

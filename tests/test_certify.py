@@ -12,7 +12,7 @@ from rsa2c.cli import main
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.certificates import certified_radius, certify, total_variation
 from rsa2c.robustness.deviations import bounds, mean_distance, tightest
 from rsa2c.robustness.expansion import Local
@@ -27,7 +27,7 @@ def break_bounds(
     function = make_function(rng, kernel) if function is None else function
     states = make_states(rng, function, 20)
     epsilon = np.geomspace(1e-5, 4.0, 20)
-    scale = function.normaliser.std if units else 1.0
+    scale = function.kernel.metric.std if units else 1.0
     region = Region(epsilon, norm, scale)
     local = Local(function, states, scale)
     found = bounds(local, epsilon, norm)
@@ -73,7 +73,7 @@ def test_expansions_are_attained_by_a_single_kernel() -> None:
         direction = rng.normal(size=3)
         there = state + length * direction / np.linalg.norm(direction)
         dictionary = Dictionary(RBF(1.0, np.ones(3)), there[None], np.zeros(1))
-        function = RKHSFunction(dictionary, np.ones((1, 1)), Normaliser.identity(3), ("f",))
+        function = RKHSFunction(dictionary, np.ones((1, 1)), ("f",))
         found = bounds(Local(function, state), np.array([length]), "l2")
         rise = 1.0 - function(state)[0]
         assert found["order 0"][1][0, 0] == pytest.approx(rise, rel=1e-8)
@@ -88,7 +88,7 @@ def test_the_norm_bound_is_attained_by_a_difference_of_kernels() -> None:
     """f = k(., z + D) - k(., z) moves by |f|_H^2 = delta_psi between the two."""
     centres = np.array([[0.6, 0.0], [0.0, 0.0]])
     dictionary = Dictionary(RBF(1.0, np.ones(2)), centres, np.zeros(2))
-    function = RKHSFunction(dictionary, np.array([[1.0], [-1.0]]), Normaliser.identity(2), ("f",))
+    function = RKHSFunction(dictionary, np.array([[1.0], [-1.0]]), ("f",))
     high = bounds(Local(function, centres[1]), np.array([0.6]), "l2")["norm"][1]
     assert high[0, 0] == pytest.approx(function(centres[0])[0] - function(centres[1])[0], rel=1e-8)
 
@@ -98,8 +98,8 @@ def test_local_expansion_matches_finite_differences() -> None:
     rng = np.random.default_rng(3)
     function = make_function(rng, m=1)
     x = rng.uniform(-1, 1, 3)
-    state = x * function.normaliser.std + function.normaliser.mean
-    local = Local(function, state, function.normaliser.std)
+    state = x * function.kernel.metric.std + function.kernel.metric.mean
+    local = Local(function, state, function.kernel.metric.std)
     scales, step = function.kernel.scales, 1e-3
 
     def expanded(offset: np.ndarray) -> float:
@@ -134,11 +134,11 @@ def test_certificates_are_tight_on_a_trained_pendulum() -> None:
 
 def test_clipped_features_cannot_be_perturbed() -> None:
     function = make_function(np.random.default_rng(4))
-    far = (function.normaliser.mean + 3.0 * function.normaliser.std)[None]
+    far = (function.kernel.metric.mean + 3.0 * function.kernel.metric.std)[None]
     for norm in NORMS:
-        low, high = tightest(bounds(Local(function, far), np.array([0.9 * function.normaliser.std.min()]), norm))
+        low, high = tightest(bounds(Local(function, far), np.array([0.9 * function.kernel.metric.std.min()]), norm))
         assert np.all(np.abs([low, high]) < 1e-10)
-        _, high = tightest(bounds(Local(function, far), np.array([2.0 * function.normaliser.std.max()]), norm))
+        _, high = tightest(bounds(Local(function, far), np.array([2.0 * function.kernel.metric.std.max()]), norm))
         assert np.all(high > 1e-3)
 
 
@@ -186,7 +186,7 @@ def test_certified_radius_is_certified_and_not_much_too_small(norm: str) -> None
 
 def test_units_and_per_state_epsilon() -> None:
     agent = rsa2c.RSA2C("Pendulum-v1", "advanced-ac", seed=0).learn(20_000)
-    states, std = agent.background[:6], agent.policy_mean.normaliser.std
+    states, std = agent.background[:6], agent.policy_mean.kernel.metric.std
     normalised = agent.certify(states, 0.05, "linf", units="normalised")
     direct = certify(agent.policy, agent.value, states, Region(0.05, "linf", std))
     assert np.array_equal(normalised.deviation, direct.deviation)

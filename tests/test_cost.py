@@ -137,8 +137,9 @@ def test_textbook_factorisations_have_their_polynomials():
 
 def counting_function(function):
     """The same function, of arrays that count."""
-    normaliser, dictionary = function.normaliser, function.dictionary
-    for owner, name in ((normaliser, "mean"), (dictionary, "centres"), (dictionary.kernel, "weights")):
+    dictionary, kernel = function.dictionary, function.kernel
+    owned = ((dictionary, ("states", "centres")), (kernel.metric, ("mean", "weights")), (kernel, ("scales",)))
+    for owner, name in ((owner, name) for owner, names in owned for name in names):
         object.__setattr__(owner, name, getattr(owner, name).view(counting.Counted))
     return replace(function, coefficients=function.coefficients.view(counting.Counted))
 

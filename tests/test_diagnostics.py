@@ -13,7 +13,8 @@ from rsa2c.algorithm import diagnostics
 from rsa2c.envs import lqr
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.runs.training import train_run
 
 RECORDED = {"zeta_a", "lambda_F", "epsilon_PV", "epsilon_PA", "delta_K_h"}
@@ -59,10 +60,10 @@ def test_projection_error_is_the_distance_to_the_span() -> None:
 def test_kernel_drift_is_the_mean_square_change() -> None:
     rng = np.random.default_rng(3)
     dictionary, x = make_dictionary(rng), rng.normal(size=(40, 2))
-    before = RKHSFunction(dictionary, rng.normal(size=(6, 2)), Normaliser.identity(2), ("a", "b"))
-    kernel = dictionary.kernel.reweighted(np.array([1.5, 0.5]))
+    before = RKHSFunction(dictionary, rng.normal(size=(6, 2)), ("a", "b"))
+    kernel = dictionary.kernel.on(Metric.weighted([1.5, 0.5]))
     after = RKHSFunction(
-        Dictionary(kernel, dictionary.centres, dictionary.errors), before.coefficients, before.normaliser, ("a", "b")
+        Dictionary(kernel, dictionary.states, dictionary.errors), before.coefficients, ("a", "b")
     )
     expected = np.mean([np.sum((after(s) - before(s)) ** 2) for s in x])
     assert diagnostics.kernel_drift(before, after, x) == pytest.approx(expected)
@@ -71,7 +72,7 @@ def test_kernel_drift_is_the_mean_square_change() -> None:
 
 def test_tracking_error_of_the_riccati_solution_is_zero() -> None:
     _, gain = lqr.riccati()
-    mean = SimpleNamespace(normaliser=lambda s: s)
+    mean = SimpleNamespace(coordinates=lambda s: s)
 
     def optimal(x: np.ndarray) -> tuple[None, None, np.ndarray]:
         return None, None, -x @ gain.T

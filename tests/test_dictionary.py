@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rsa2c.errors import DataError
 from rsa2c.kernel.dictionary import Dictionary, cheapest_removals, removed
 from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.metric import Metric
 
 
 def states(n=200, d=3, seed=0):
@@ -95,16 +96,27 @@ def test_removals_one_after_the_other_take_the_cheapest_each_time():
 
 def test_a_new_metric_drops_what_became_redundant():
     dic = Dictionary.empty(RBF(1.0, np.ones(3))).grown(states(400), 1e-3, 120)
-    narrow, kept = dic.reweighted(np.array([2.9, 0.05, 0.05]), 1e-3)
+    narrow, kept = dic.readmitted(Metric.weighted([2.9, 0.05, 0.05]), 1e-3)
     assert narrow.size < dic.size
     np.testing.assert_array_equal(narrow.centres, dic.centres[kept])
     np.linalg.cholesky(narrow.gram)
     assert narrow.residuals(dic.centres).max() <= 1e-3 + 1e-7
 
 
+def test_states_are_kept_as_they_are_and_measured_by_the_kernel():
+    """Another metric moves the coordinates and leaves the states."""
+    dic = dictionary()
+    metric = Metric(np.array([1.0, 0.0, -1.0]), np.array([0.5, 2.0, 1.0]), 1.5, np.ones(3))
+    moved, kept = dic.readmitted(metric, 1e-6)
+    np.testing.assert_array_equal(moved.states, dic.states[kept])
+    np.testing.assert_array_equal(moved.centres, metric(moved.states))
+    assert np.abs(moved.centres).max() == 1.5 < np.abs((moved.states - metric.mean) / metric.std).max()
+    np.testing.assert_array_equal(moved.gram, moved.kernel(metric(moved.states), metric(moved.states)))
+
+
 def test_the_same_metric_keeps_everything():
     dic = dictionary(threshold=0.05)
-    same, kept = dic.reweighted(dic.kernel.weights, 0.05 * 0.3)
+    same, kept = dic.readmitted(dic.kernel.metric, 0.05 * 0.3)
     np.testing.assert_array_equal(kept, np.arange(dic.size))
     np.testing.assert_array_equal(same.centres, dic.centres)
 
@@ -126,10 +138,11 @@ def test_coinciding_states_are_an_error_with_a_remedy():
     st.integers(0, 2**32 - 1),
 )
 def test_factors_stay_valid_on_any_scale(n, d, exponent, threshold, seed):
-    """Dictionaries hold normalised states, which the normaliser clips to +-10."""
-    x = np.clip(np.random.default_rng(seed).normal(size=(n, d)) * 10.0**exponent, -10, 10)
-    x = np.vstack([x, x[: n // 2] * (1 + 1e-12)])
-    dic = Dictionary.empty(RBF(1.0, np.ones(d))).grown(x, threshold, len(x))
+    """States of any size, which the metric clips to +-10."""
+    raw = np.random.default_rng(seed).normal(size=(n, d)) * 10.0**exponent
+    raw = np.vstack([raw, raw[: n // 2] * (1 + 1e-12)])
+    metric = Metric(np.zeros(d), np.ones(d), 10.0, np.ones(d))
+    dic, x = Dictionary.empty(RBF(1.0, metric)).grown(raw, threshold, len(raw)), metric(raw)
     assert 1 <= dic.size <= n
     assert np.all(np.isfinite(dic.cholesky))
     assert dic.residuals(x).max() <= threshold + 1e-6

@@ -129,14 +129,14 @@ class Constant:
         return np.full((len(observation), *self.shape), self.value), None
 
 
-def test_noise_in_normalised_units_is_scaled_by_the_agents_normaliser():
+def test_noise_in_normalised_units_is_scaled_by_the_agents_metric():
     std = np.array([0.5, 2.0, 4.0])
     agent = Feedback()
-    agent.policy_mean = SimpleNamespace(normaliser=SimpleNamespace(std=std))
+    agent.policy_mean = SimpleNamespace(kernel=SimpleNamespace(metric=SimpleNamespace(std=std)))
     result = evaluate(agent, "Pendulum-v1", episodes=2, noise_variance=0.01, units="normalised")
     wrapped = ObservationNoise(gym.make("Pendulum-v1"), 0.01 * std**2)
     assert result.returns[1] == by_hand(Feedback(), wrapped, 1)[0]
-    with pytest.raises(ConfigError, match="needs an agent with a normaliser, which Feedback does not have"):
+    with pytest.raises(ConfigError, match="needs an agent with a kernel, which Feedback does not have"):
         evaluate(Feedback(), "Pendulum-v1", episodes=1, units="normalised")
     with pytest.raises(ConfigError, match="units must be one of raw, normalised"):
         evaluate(agent, "Pendulum-v1", episodes=1, units="std")

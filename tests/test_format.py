@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -10,10 +11,10 @@ import pytest
 import yaml
 
 from rsa2c import RSA2C, files
-from rsa2c.algorithm.snapshot import UPGRADES
+from rsa2c.algorithm.snapshot import UPGRADES, Snapshot
 from rsa2c.attribution import Explanation
 from rsa2c.errors import FileFormatError
-from rsa2c.files import read_metadata, read_tensors
+from rsa2c.files import read_metadata, read_tensors, write_tensors
 from rsa2c.runs import folder as store
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, resume_run
@@ -39,7 +40,7 @@ def test_files_of_version_1_predict_what_they_did(name):
 
 
 def test_a_run_folder_of_version_1_is_read_and_resumed(run):
-    assert run.read_config()["format"] == 2
+    assert run.read_config()["format"] == 3
     assert len(run.read_metrics()) == 6 == len(run.read_attributions()["epoch"])
     assert run.read_evaluations()["results"].shape == (2, 2)
     assert Explanation.load(run.path / "explanation.npz").values.shape == (3, 3, 1)
@@ -51,26 +52,26 @@ def test_a_folder_from_before_there_were_versions_is_of_version_1(run):
     document = yaml.safe_load(run.config_path.read_text())
     del document["format"]
     run.config_path.write_text(yaml.safe_dump(document))
-    assert run.read_config()["format"] == 2
+    assert run.read_config()["format"] == 3
 
 
 def test_an_old_run_is_upgraded_resumed_and_written_as_new(run):
     tensors, metadata = read_tensors(run.state_path, "state", UPGRADES)
     old, _ = read_tensors(run.state_path, "state", {})
-    assert metadata["version"] == 2 and metadata["config"]["guidance"] == "shadow"
+    assert metadata["version"] == 3 and metadata["config"]["guidance"] == "shadow"
     assert "baseline" not in metadata["config"] and "value_step" not in metadata["config"]
     np.testing.assert_array_equal(tensors["attributions/epoch"], old["attributions/epoch"] + 1)
     assert read_metadata(run.state_path, "state")["epoch"] == metadata["epoch"], "means the same in both"
     assert run.read_config()["config"]["guidance"] == "shadow"
     before = read_version(run.model_path)
     resume_run(run.path, 480, track=False)
-    assert (before, read_version(run.model_path), read_version(run.state_path)) == (1, 2, 2)
+    assert (before, read_version(run.model_path), read_version(run.state_path)) == (1, 3, 3)
     assert load_agent(run).epoch == 7
     assert [epoch for epoch, _, _ in load_agent(run).attribution_log] == list(range(1, 8))
 
 
-@pytest.mark.parametrize("name", ["run-v1-rkhs-ac", "run-v1-paper-cme"])
-def test_runs_from_before_the_settings_became_choices_go_on_as_they_would_have(name, tmp_path):
+@pytest.mark.parametrize("name", ["run-v1-rkhs-ac", "run-v1-paper-cme", "run-v2"])
+def test_runs_of_older_versions_go_on_as_they_would_have(name, tmp_path):
     """`expected.json` has what the library of that time predicted at its checkpoint, and after training on."""
     source = DATA.parent / name
     expected = json.loads((source / "expected.json").read_text())
@@ -85,26 +86,43 @@ def test_runs_from_before_the_settings_became_choices_go_on_as_they_would_have(n
     np.testing.assert_allclose(agent.policy_mean(states)[:, 0], expected["mean_at_3200"], rtol=1e-6)
 
 
+def test_a_kept_policy_of_version_2_is_read_too(tmp_path, monkeypatch):
+    """The best policy has tensors of its own, with a scale of its own."""
+    old, metadata = read_tensors(DATA.parent / "run-v2" / "state.safetensors", "state", {})
+    about = {"epoch": 3, "num_timesteps": 900, "score": -1.0}
+    kept = {"kept/" + name: tensor for name, tensor in old.items()}
+    kept |= {"kept/normaliser/std": 2.0 * old["normaliser/std"], "kept/normaliser/mean": 2.0 * old["normaliser/mean"]}
+    with monkeypatch.context() as patch:
+        patch.setattr(files.versions, "VERSION", 2)
+        write_tensors(tmp_path / "state.safetensors", {**old, **kept}, {**metadata, "kept": about})
+    state = Snapshot.load(tmp_path / "state.safetensors").state
+    assert state.kept is not None
+    np.testing.assert_allclose(state.kept.policy.mean(2.0 * STATES), state.policy.mean(STATES), rtol=1e-9)
+    np.testing.assert_allclose(state.kept.value(2.0 * STATES), state.value(STATES), rtol=1e-9)
+    np.testing.assert_allclose(state.policy.mean.centres, old["actor/centres"], atol=1e-12)
+
+
 def read_version(path):
     content = path.read_bytes()
-    return 2 if b'\\"version\\":2' in content[:4096] else 1 if b'\\"version\\":1' in content[:4096] else None
+    found = re.search(rb'\\"version\\":(\d+)', content[:4096])
+    return int(found[1]) if found else None
 
 
 def test_upgrades_come_in_order_and_once(run, monkeypatch):
-    monkeypatch.setattr(files.versions, "VERSION", 4)
+    monkeypatch.setattr(files.versions, "VERSION", 5)
 
     def note(number):
         return lambda t, m: (t, {**m, "steps": [*m.get("steps", []), number]})
 
-    # Nothing changed from 2 to 3
+    # Nothing changed from 2 to 3, nor from 4 to 5
     assert read_tensors(run.model_path, None, {number: note(number) for number in (3, 1)})[1]["steps"] == [1, 3]
 
 
 def test_an_upgrade_that_finds_a_damaged_file_says_so(run, monkeypatch):
     monkeypatch.setitem(store.UPGRADES, 1, lambda document: document["no such"])
-    with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 2.*no such"):
+    with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 3.*no such"):
         read_tensors(run.model_path, None, {1: lambda tensors, metadata: (tensors["no such"], metadata)})
-    with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 2.*no such"):
+    with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 3.*no such"):
         run.read_config()
 
 
@@ -116,9 +134,9 @@ def test_a_setting_of_version_1_that_cannot_be_kept_is_named(run):
         run.read_config()
 
 
-@pytest.mark.parametrize("version", [3, 0, -1, True, "1", None])
+@pytest.mark.parametrize("version", [4, 0, -1, True, "1", None])
 def test_a_version_that_is_not_ours_is_refused_with_the_remedy(run, version):
     document = yaml.safe_load(run.config_path.read_text())
     run.config_path.write_text(yaml.safe_dump({**document, "format": version}))
-    with pytest.raises(FileFormatError, match=r"pip install -U rsa2c" if version == 3 else "format version is"):
+    with pytest.raises(FileFormatError, match=r"pip install -U rsa2c" if version == 4 else "format version is"):
         run.read_config()

@@ -6,6 +6,7 @@ import pytest
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.kernel.kernels import KERNELS as BY_NAME
 from rsa2c.kernel.kernels import RBF, Laplace, ProductKernel, kernel_from_name
+from rsa2c.kernel.metric import Metric
 
 KERNELS = list(BY_NAME.values())
 
@@ -135,7 +136,7 @@ def test_single_precision_stays_close(cls):
 
 
 def test_weights_change_only_the_weights():
-    kernel = RBF(2.0, np.ones(3)).reweighted(np.array([1.0, 2.0, 3.0]))
+    kernel = RBF(2.0, np.ones(3)).on(Metric.weighted([1.0, 2.0, 3.0]))
     assert kernel.length_scale == 2.0
     np.testing.assert_array_equal(kernel.weights, [1, 2, 3])
 

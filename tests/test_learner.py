@@ -12,7 +12,7 @@ from rsa2c.algorithm import epoch as module
 from rsa2c.algorithm.actor import correlated_noise
 from rsa2c.algorithm.automatic import settle_correlation
 from rsa2c.algorithm.phases import roll_out
-from rsa2c.algorithm.projection import follow_states
+from rsa2c.algorithm.projection import ProjectionStates, follow_states, on_new_metric, within_trust_region
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.config import ALGORITHMS
 from rsa2c.errors import ConfigError, DataError, EnvError, FileFormatError
@@ -334,9 +334,9 @@ def test_the_backend_is_settled(agent):
     assert small_agent(env=lambda: gym.make("Pendulum-v1"), epochs=0).config.backend == "gymnasium"
 
 
-def test_starts_that_fit_the_normaliser_are_all_different():
+def test_starts_that_fit_the_metric_are_all_different():
     agent = rsa2c.RSA2C("rsa2c/LQR-v0", seed=0, n_envs=10, horizon=20)
-    mean, std = agent.policy_mean.normaliser.mean, agent.policy_mean.normaliser.std
+    mean, std = agent.policy_mean.kernel.metric.mean, agent.policy_mean.kernel.metric.std
     true = np.array([0.5, 0.5, 0.1, 0.5]) / np.sqrt(3)
     assert np.all(np.abs(mean) < 0.15 * true)
     np.testing.assert_allclose(std, true, rtol=0.1)
@@ -391,7 +391,7 @@ def test_content_that_does_not_fit_together_is_named(tmp_path, agent):
         ("actor/coefficients", np.zeros((1, 1))),
         ("value/offset", np.array([np.nan])),
         ("actor/weights", np.array([1.0, -1.0, 1.0])),
-        ("normaliser/std", np.ones(2)),
+        ("metric/std", np.ones(2)),
         ("actor/coefficients", np.full_like(tensors["actor/coefficients"], np.nan)),
         ("background", np.full((4, 3), np.inf)),
     ):
@@ -430,12 +430,31 @@ def test_inputs_that_follow_the_states_leave_the_policy_where_it_is():
     policy, value, scale, batch, moves = follow_states(
         agent.policy, agent.state.value, far, batch, agent.config, 4, np.random.default_rng(1)
     )
-    assert moves and policy.mean.normaliser.std == pytest.approx(scale.normaliser().std)
+    assert moves and policy.mean.kernel.metric.std == pytest.approx(np.sqrt(scale.variance))
     assert agent.policy.divergence(agent.policy_mean(batch.raw), policy.mean(batch.raw)) < 0.03
-    np.testing.assert_allclose(batch.points, policy.mean.normaliser(batch.raw), atol=1e-12)
-    np.testing.assert_array_equal(value.normaliser.std, policy.mean.normaliser.std)
+    np.testing.assert_allclose(batch.points, policy.mean.coordinates(batch.raw), atol=1e-12)
+    np.testing.assert_array_equal(value.kernel.metric.std, policy.mean.kernel.metric.std)
     still = follow_states(policy, value, scale, batch, agent.config, 4, np.random.default_rng(1))
     assert still[0] is policy and still[3] is batch, "nothing drifted since"
+
+
+def test_weights_and_scale_change_by_one_operation():
+    """A factor of std, and its square on the weights, cancel: the metric and so the function stay what they are."""
+    agent = small_agent("advanced-ac", epochs=3)
+    mean, states = agent.policy_mean, agent.background.astype(np.float64)
+    metric = mean.kernel.metric
+    factor = np.array([0.5, 2.0, 1.25])
+    scaled = replace(metric, std=factor * metric.std, weights=factor**2 * metric.weights, clip=np.inf)
+    same, move = on_new_metric(mean, replace(metric, clip=np.inf), states, agent.config, 3)
+    moved, other = on_new_metric(mean, scaled, states, agent.config, 3)
+    assert move == other
+    np.testing.assert_allclose(moved.dictionary.gram, same.dictionary.gram, atol=1e-12)
+    np.testing.assert_allclose(moved(states), same(states), atol=1e-6)
+    policy, held_out = agent.policy, ProjectionStates(np.vstack([mean.remembered_states, states]), states)
+    far = metric.reweighted(30.0 * metric.weights)
+    for limit in (1e-9, 0.02):
+        found, moves = within_trust_region(policy, far, held_out, limit, agent.config, 3)
+        assert moves and (found is None or policy.divergence(mean(states), found(states)) <= limit)
 
 
 def test_learned_deviations_share_the_steps_kl():
@@ -485,7 +504,7 @@ def test_the_rule_for_any_environment_goes_on_exactly(tmp_path):
     rest.run_epoch()
     rest.run_epoch()
     assert content(rest) == content(whole)
-    assert not np.array_equal(whole.policy_mean.normaliser.std, half.policy_mean.normaliser.std)
+    assert not np.array_equal(whole.policy_mean.kernel.metric.std, half.policy_mean.kernel.metric.std)
 
 
 def test_noise_can_be_correlated_in_time():

@@ -33,7 +33,7 @@ def shapley_bound(kernel: type, norm: str, random: int) -> None:
     rng = np.random.default_rng(1)
     function = make_function(rng, kernel, m=1)
     states, background = make_states(rng, function, 20), make_states(rng, function, 15)
-    constant = theory.conditional_norm(function.kernel, function.normaliser(background), 1e-2)
+    constant = theory.conditional_norm(function.kernel, function.coordinates(background), 1e-2)
     for epsilon in (0.02, 0.5, 3.0):
         region = Region(epsilon, norm)
         moved = perturbed(rng, function, states, region, random // 3 + 1, 10 if random > 100 else 2)

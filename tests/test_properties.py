@@ -25,7 +25,8 @@ from rsa2c.errors import RSA2CError
 from rsa2c.kernel.dictionary import JITTER, Dictionary, cheapest_removals
 from rsa2c.kernel.kernels import RBF, kernel_from_name
 from rsa2c.kernel.linalg import second_moment
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 from test_critics import random_batch
 
 CLIP = 10.0
@@ -55,18 +56,19 @@ def raw_states(draw, least=1, most=40):
 
 @st.composite
 def normalised_states(draw, least=1, most=40):
-    """The same after the normaliser, in the precision of the batch: what critics see."""
+    """The same in a metric's coordinates, in the precision of the batch: what critics see."""
     raw = draw(raw_states(least, most))
-    return Normaliser.fitted(raw, CLIP)(raw).astype(raw.dtype)
+    return Metric.fitted(raw, CLIP)(raw).astype(raw.dtype)
 
 
 def candidates(least=1):
-    """The same in double precision, as the learner hands them to dictionaries."""
+    """The same in double precision, for dictionaries that measure them as they are."""
     return normalised_states(least).map(lambda x: x.astype(np.float64))
 
 
-def dictionary_of(x, threshold, name="rbf", limit=30, length_scale=1.0):
-    return Dictionary.empty(kernel_from_name(name, length_scale, np.ones(x.shape[1]))).grown(x, threshold, limit)
+def dictionary_of(x, threshold, name="rbf", metric=None):
+    metric = np.ones(x.shape[1]) if metric is None else metric
+    return Dictionary.empty(kernel_from_name(name, 1.0, metric)).grown(x, threshold, 30)
 
 
 def mean_of(column):
@@ -78,7 +80,7 @@ def random_function(x, threshold, size, rng):
     """Two outputs on a dictionary of these candidates, with coefficients of that size."""
     dictionary = dictionary_of(x, threshold)
     coefficients = size * rng.normal(size=(dictionary.size, 2))
-    return RKHSFunction(dictionary, coefficients, Normaliser.identity(x.shape[1]), ("a", "b"))
+    return RKHSFunction(dictionary, coefficients, ("a", "b"))
 
 
 def assert_valid(dictionary):
@@ -91,14 +93,14 @@ def assert_valid(dictionary):
 
 @deterministic
 @given(raw_states())
-def test_the_normaliser_is_finite_and_clips_on_any_scale(raw):
-    normaliser = Normaliser.fitted(raw, CLIP)
-    x = normaliser(raw)
+def test_the_metric_is_finite_and_clips_on_any_scale(raw):
+    metric = Metric.fitted(raw, CLIP)
+    x = metric(raw)
     assert np.all(np.isfinite(x)) and np.abs(x).max() <= CLIP
-    assert np.all(normaliser.std > 0) and np.all(np.isfinite(normaliser.slope(raw)))
+    assert np.all(metric.std > 0) and np.all(np.isfinite(metric.slope(raw)))
     for i, column in enumerate(raw.astype(np.float64).T):
         if np.ptp(column) == 0:
-            assert normaliser.std[i] == 1
+            assert metric.std[i] == 1
         elif column.std() > 1e-3 and column.std() > 1e-12 * np.abs(column).max() and np.abs(x[:, i]).max() < CLIP:
             exact = [(Fraction(value) - mean_of(column)) for value in column]
             wanted = np.array([float(value) for value in exact]) / float(sum(v * v for v in exact) / len(exact)) ** 0.5
@@ -117,7 +119,7 @@ def test_factors_stay_valid_through_admission_removal_and_new_weights(x, thresho
     more = np.clip(x + rng.normal(size=x.shape) * rng.choice([1e-9, 1e-3, 1.0]), -CLIP, CLIP)
     assert_valid(dictionary.grown(more, threshold, 10))
     weights = 10.0 ** rng.uniform(-3, 0.7, x.shape[1])
-    reweighted, kept = dictionary.reweighted(weights, 0.3 * threshold)
+    reweighted, kept = dictionary.readmitted(Metric.weighted(weights), 0.3 * threshold)
     assert_valid(reweighted)
     assert 1 <= len(kept) == reweighted.size
     without = dictionary.without(rng.choice(dictionary.size, rng.integers(dictionary.size), replace=False))
@@ -151,7 +153,8 @@ def test_the_re_projection_agrees_with_the_function_and_moves_nothing_without_ca
     dictionary, coefficients = function.dictionary, function.coefficients
     same = function.project(dictionary, x, start=coefficients)
     np.testing.assert_array_equal(same.coefficients, coefficients)
-    reweighted, kept = dictionary.reweighted(10.0 ** rng.uniform(-1, 0.5, x.shape[1]), 0.3 * threshold)
+    weights = 10.0 ** rng.uniform(-1, 0.5, x.shape[1])
+    reweighted, kept = dictionary.readmitted(Metric.weighted(weights), 0.3 * threshold)
     moved = function.project(reweighted, x, start=coefficients[kept])
     before, after = function.at(x), moved.at(x)
     assert np.all(np.isfinite(after))
@@ -218,17 +221,17 @@ def test_the_natural_step_has_the_kl_it_was_asked_for(x, threshold, size, sigma,
 )  # fmt: skip
 def test_attributions_add_up_and_give_nothing_to_what_is_constant(raw, threshold, name, size, method, seed):
     rng = np.random.default_rng(seed)
-    normaliser = Normaliser.fitted(raw, CLIP)
-    dictionary = dictionary_of(normaliser(raw), threshold, name)
+    metric = Metric.fitted(raw, CLIP)
+    dictionary = dictionary_of(raw, threshold, name, metric)
     coefficients = size * rng.normal(size=(dictionary.size, 1))
-    function = RKHSFunction(dictionary, coefficients, normaliser, ("f",), np.array([size]))
+    function = RKHSFunction(dictionary, coefficients, ("f",), np.array([size]))
     options = {"nodes": "exact"} if method == "kme" else {}
     explanation = explain(function, raw[:3], raw, method=method, **options)
     assert np.all(np.isfinite(explanation.values)) and np.all(np.isfinite(explanation.base_values))
     scale = np.abs(coefficients).sum()
     assert np.abs(explanation.efficiency_residual).max() <= {"kme": 1e-9, "cme": 1e-6}[method] * scale
     if method == "kme":  # knowing a constant tells the regression of cme nothing new only up to its ridge
-        constant = np.ptp(normaliser(raw), axis=0) == 0
+        constant = np.ptp(metric(raw), axis=0) == 0
         assert np.abs(explanation.values[:, constant]).max(initial=0.0) <= 1e-12 * scale
 
 
@@ -251,7 +254,7 @@ def test_a_dictionary_of_one_state_does_everything():
     dictionary = Dictionary.empty(RBF(1.0, np.ones(2))).grown(np.zeros((5, 2)), 1e-2, 5)
     assert dictionary.size == 1
     assert_valid(dictionary)
-    function = RKHSFunction(dictionary, np.ones((1, 1)), Normaliser.identity(2), ("f",))
+    function = RKHSFunction(dictionary, np.ones((1, 1)), ("f",))
     assert function.prune(np.array([0])).dictionary.size == 0
     assert function.prune(np.array([0])).at(np.zeros((3, 2))).tolist() == [[0.0]] * 3
     np.testing.assert_allclose(function.project(dictionary, np.ones((4, 2))).at(np.zeros((1, 2))), 1.0, rtol=1e-3)

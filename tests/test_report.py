@@ -107,7 +107,7 @@ class TestJavaScript:
         page = Embedded(agent)
         rng = np.random.default_rng(0)
         d, m = len(agent.feature_names), len(agent.action_names)
-        # far outside too, where the normaliser clips
+        # far outside too, where the metric clips
         states = np.vstack([agent.background[:10], rng.normal(0, 3, (10, d)), rng.normal(0, 100, (2, d))])
         found = javascript(tmp_path, model=page.document(), states=states)
         assert relative(found["action"], agent.policy.bounds.action(agent.policy_mean(states))) < 1e-11
@@ -312,8 +312,8 @@ class TestMissing:
     def test_a_run_of_a_newer_version(self, tmp_path):
         run = trained(tmp_path)
         content = run.state_path.read_bytes()
-        assert rb"\"version\":2" in content
-        run.state_path.write_bytes(content.replace(rb"\"version\":2", rb"\"version\":9"))
+        assert rb"\"version\":3" in content
+        run.state_path.write_bytes(content.replace(rb"\"version\":3", rb"\"version\":9"))
         text = visible(write_report(run).read_text(encoding="utf-8"))
         assert "its format version is 9" in text and "pip install -U rsa2c" in text
         assert "environment steps" in text

@@ -6,21 +6,23 @@ import pytest
 from rsa2c.errors import DataError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF, Laplace
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 
 
 def function(cls=RBF, q=20, d=3, m=2, seed=0):
     rng = np.random.default_rng(seed)
-    normaliser = Normaliser(rng.normal(size=d), rng.uniform(0.5, 2, d))
-    dictionary = Dictionary.empty(cls(1.0, rng.uniform(0.5, 2, d))).grown(rng.normal(size=(300, d)), 1e-2, q)
+    metric = Metric(rng.normal(size=d), rng.uniform(0.5, 2, d), 10.0, rng.uniform(0.5, 2, d))
+    states = metric.mean + metric.std * rng.normal(size=(300, d))
+    dictionary = Dictionary.empty(cls(1.0, metric)).grown(states, 1e-2, q)
     coefficients = rng.normal(size=(dictionary.size, m))
-    return RKHSFunction(dictionary, coefficients, normaliser, ("left", "right")[:m], rng.normal(size=m)), rng
+    return RKHSFunction(dictionary, coefficients, ("left", "right")[:m], rng.normal(size=m)), rng
 
 
 def test_call_is_the_sum_over_remembered_states():
     f, rng = function()
     s = rng.normal(size=3)
-    x = (s - f.normaliser.mean) / f.normaliser.std
+    x = (s - f.kernel.metric.mean) / f.kernel.metric.std
     terms = zip(f.centres, f.coefficients, strict=True)
     expected = f.offset + sum(f.kernel(x[None], centre[None])[0, 0] * c for centre, c in terms)
     np.testing.assert_allclose(f(s), expected, rtol=1e-12)
@@ -29,7 +31,7 @@ def test_call_is_the_sum_over_remembered_states():
 
 def test_remembered_states_are_in_raw_units():
     f, _ = function()
-    np.testing.assert_allclose(f.normaliser(f.remembered_states), f.centres, atol=1e-12)
+    np.testing.assert_array_equal(f.coordinates(f.remembered_states), f.centres)
 
 
 @pytest.mark.parametrize("cls", [RBF, Laplace])
@@ -42,9 +44,9 @@ def test_gradient_in_raw_units(cls):
         np.testing.assert_allclose(gradient[:, :, i], (f(s + shift) - f(s - shift)) / (2 * step), atol=1e-7)
 
 
-def test_gradient_vanishes_where_the_normaliser_clips():
+def test_gradient_vanishes_where_the_metric_clips():
     f, _ = function()
-    s = f.normaliser.mean + f.normaliser.std * np.array([20.0, 0, 0])
+    s = f.kernel.metric.mean + f.kernel.metric.std * np.array([20.0, 0, 0])
     assert np.all(f.gradient(s)[:, 0] == 0)
 
 
@@ -61,6 +63,8 @@ def test_growing_changes_nothing():
     np.testing.assert_allclose(f.grow(bigger)(s), f(s), rtol=1e-12)
     with pytest.raises(DataError, match="project"):
         f.grow(bigger.without(np.array([0])))
+    with pytest.raises(DataError, match="project"):
+        f.grow(f.dictionary.readmitted(f.kernel.metric.reweighted(np.ones(3)), 0.0)[0])
 
 
 def test_pruning_is_the_orthogonal_projection():
@@ -78,12 +82,13 @@ def test_projection_is_exact_when_nothing_changed():
 
 def test_projection_minimises_its_definition():
     f, rng = function()
-    x, ridge = rng.normal(size=(400, 3)), 1e-4
-    other = Dictionary.empty(RBF(1.4, np.ones(3))).grown(rng.normal(size=(300, 3)), 1e-2, 30)
+    states, ridge = rng.normal(size=(400, 3)), 1e-4
+    metric = Metric(np.ones(3), np.array([0.5, 1.0, 3.0]), 4.0, np.ones(3))
+    other = Dictionary.empty(RBF(1.4, metric)).grown(rng.normal(size=(300, 3)), 1e-2, 30)
     start = rng.normal(size=(other.size, 2))
-    projected = f.project(other, x, ridge, start)
-    phi = other.kernel(x, other.centres)
-    target = f.kernel(x, f.centres) @ f.coefficients
+    projected = f.project(other, states, ridge, start)
+    phi = other.kernel(metric(states), other.centres)
+    target = f(states) - f.offset
 
     def loss(c):
         moved = c - start
@@ -92,14 +97,6 @@ def test_projection_minimises_its_definition():
     best = loss(projected.coefficients)
     for _ in range(50):
         assert loss(projected.coefficients + 1e-4 * rng.normal(size=start.shape)) > best
-
-
-def test_normaliser_keeps_the_scale_of_dead_features():
-    raw = np.column_stack([np.arange(10.0), np.full(10, 7.0)])
-    normaliser = Normaliser.fitted(raw)
-    np.testing.assert_allclose(normaliser(raw)[:, 1], 0)
-    assert normaliser.std[1] == 1.0
-    assert normaliser(np.array([[1e9, 0.0]]))[0, 0] == 10.0
 
 
 @pytest.mark.parametrize("states", [np.zeros(2), np.zeros((4, 5)), np.zeros((1, 1, 3))])

@@ -196,7 +196,7 @@ def test_same_step_environment_without_final_observations_is_refused():
 
 
 def test_points_are_normalised_final_ones_too_and_rewards_stay_raw():
-    def normaliser(raw):
+    def metric(raw):
         return (raw - 1.0) / 4.0
 
     seen = []
@@ -208,12 +208,12 @@ def test_points_are_normalised_final_ones_too_and_rewards_stay_raw():
     for mode in MODES:
         raw = collect(counters(3, mode), constant_policy(3), identity, 17, 0, np.random.default_rng(0))
         seen.clear()
-        batch = collect(counters(3, mode), act, normaliser, 17, 0, np.random.default_rng(0), dtype=np.float32)
-        np.testing.assert_array_equal(batch.points, normaliser(raw.points))
+        batch = collect(counters(3, mode), act, metric, 17, 0, np.random.default_rng(0), dtype=np.float32)
+        np.testing.assert_array_equal(batch.points, metric(raw.points))
         np.testing.assert_array_equal(batch.rewards, raw.rewards)
         assert batch.points.dtype == batch.means.dtype == seen[0].dtype == np.float32
         assert batch.rewards.dtype == np.float64
-        np.testing.assert_array_equal(seen[1], normaliser(np.array([[0, 1.0]] * 3)))
+        np.testing.assert_array_equal(seen[1], metric(np.array([[0, 1.0]] * 3)))
 
 
 def test_backends_agree_on_pendulum():

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from rsa2c.envs import Distractors, ObservationNoise, make_env
     from rsa2c.evaluation import EvaluationResult, Policy, evaluate
     from rsa2c.kernel.kernels import RBF, Laplace
-    from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+    from rsa2c.kernel.metric import Metric
+    from rsa2c.kernel.rkhs import RKHSFunction
 
 __version__ = "0.1.0"
 
@@ -30,7 +31,7 @@ __all__ = [
     "Explanation",
     "KernelExplainer",
     "Laplace",
-    "Normaliser",
+    "Metric",
     "ObservationNoise",
     "Policy",
     "RKHSFunction",
@@ -52,6 +53,7 @@ __getattr__, __dir__ = lazy(
         "envs": ["Distractors", "ObservationNoise", "make_env"],
         "evaluation": ["EvaluationResult", "Policy", "evaluate"],
         "kernel.kernels": ["RBF", "Laplace"],
-        "kernel.rkhs": ["Normaliser", "RKHSFunction"],
+        "kernel.metric": ["Metric"],
+        "kernel.rkhs": ["RKHSFunction"],
     },
 )

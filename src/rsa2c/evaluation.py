@@ -88,7 +88,7 @@ def evaluate(
     noise drawn from the same seed; so it does not depend on how many others run with it (for deterministic policies:
     with `deterministic=False` the policy's own generator draws for all at once).
     Episodes advance in lock step, with one call of `predict` for all. Observation noise is in raw units, or with
-    `units="normalised"` in those of the agent's normaliser. `max_steps` stops longer episodes. `attack`
+    `units="normalised"` in standard deviations of the agent's metric. `max_steps` stops longer episodes. `attack`
     (`rsa2c.robustness.attacks.make_attack`) perturbs what the policy sees, after the noise. A step of an episode may
     take `step_timeout` seconds.
     """

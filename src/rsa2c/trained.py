@@ -196,7 +196,7 @@ class Trained:
     ) -> Certificate:
         """What no observation error of size `epsilon` can exceed at raw states: change of action, value and policy.
 
-        `epsilon` is one number or one per state, in raw observation units or in those of the normaliser.
+        `epsilon` is one number or one per state, in raw observation units or in standard deviations of the metric.
         """
         region = Region(np.asarray(epsilon, dtype=np.float64), norm, unit_scale(self, units))
         with limited_threads(self.config.threads):

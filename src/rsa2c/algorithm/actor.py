@@ -108,7 +108,7 @@ class GaussianPolicy:
         return f"GaussianPolicy(mean={self.mean!r}, sigma=({sigma}), squash={self.bounds.squash!r})"
 
     def sampler(self, rng: np.random.Generator, dtype: np.dtype | type, correlation: float = 0.0) -> Act:
-        """The map from normalised states (n, d) to mean, sampled u and action that `rollout.collect` calls."""
+        """The map from coordinates (n, d) to mean, sampled u and action that `rollout.collect` calls."""
         features = self.mean.dictionary.features(dtype)
         coefficients = self.mean.coefficients.astype(dtype)
         noise = correlated_noise(rng, correlation)

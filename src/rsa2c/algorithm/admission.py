@@ -29,7 +29,7 @@ def admit(
     """Actor's mean and Value Critic on dictionaries that have seen the batch."""
     if isinstance(config.admission, AnnealedAdmission) and epoch % config.admission.admission_every:
         return mean, value, ()
-    candidates = thinned(batch.states, config.admission.admission_candidates, rng).astype(np.float64)
+    candidates = thinned(batch.raw_states, config.admission.admission_candidates, rng)
     mean, growth = _grown(mean, candidates, config, epoch)
     growths = [growth]
     if value is not None:
@@ -74,7 +74,7 @@ def _grown(
     if isinstance(rule, LargestError):
         positions = released.largest_errors(dictionary, excess)
     else:
-        moment = second_moment(dictionary.kernel(candidates, dictionary.centres))
+        moment = second_moment(dictionary.kernel(function.coordinates(candidates), dictionary.centres))
         positions = cheapest_removals(dictionary, function.coefficients, excess, moment)
     pruned = function.prune(positions)
     grown = pruned.grow(pruned.dictionary.grown(candidates, threshold, excess))

@@ -69,7 +69,8 @@ def projection_error(dictionary: Dictionary, x: Array) -> float:
 
 
 def kernel_drift(before: RKHSFunction, after: RKHSFunction, x: Array) -> float:
-    """delta_K,h: mean of |h'(x) - h(x)|^2 over visited states when the kernel's weights changed, else 0."""
+    """delta_K,h: mean of |h'(x) - h(x)|^2 over visited states when the kernel's weights changed, else 0; x are
+    coordinates, which weights do not change."""
     if before is after:
         return 0.0
     return float(np.mean(np.sum((after.at(x) - before.at(x)) ** 2, axis=1)))
@@ -92,7 +93,7 @@ def tracking_error(
     act = policy.sampler(rng, np.float64)
     total, discount = np.zeros(len(states)), 1.0
     for _ in range(steps):
-        controls = act(policy.mean.normaliser(states))[2]
+        controls = act(policy.mean.coordinates(states))[2]
         total -= discount * lqr.cost(states, controls)
         states = lqr.dynamics(states, controls)
         discount *= gamma

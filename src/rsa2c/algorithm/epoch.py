@@ -87,7 +87,7 @@ def epoch(
         guided = attribute_and_reweight(policy, value, state.importances, batch, values, advantage, config, t, rngs)
     with clock("advantage"):
         actor_basis = Basis.of(guided.policy.mean.dictionary)
-        fit = fit_advantage_critic(guided.policy, batch, advantage, config)
+        fit = fit_advantage_critic(guided.policy, batch, advantage, state.advantage, config)
     with clock("actor"):
         policy_after, kl = step_actor(guided.policy, fit, config, t, state.steps)
     mean = policy_after.mean
@@ -98,7 +98,7 @@ def epoch(
         advantage=replace(mean, coefficients=fit.weights),
         importances=guided.importances,
         scale=scale,
-        background=_raw(thinned(batch.states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)), mean),
+        background=thinned(batch.raw_states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)),
         epoch=t + 1,
         steps=state.steps + env.num_envs * horizon,
     )
@@ -138,11 +138,6 @@ def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gam
 def _dimensions(mean: RKHSFunction) -> tuple[int, int]:
     """Features d and action dimensions m."""
     return mean.kernel.dimension, len(mean.output_names)
-
-
-def _raw(x: NDArray, mean: RKHSFunction) -> NDArray[np.float64]:
-    """Normalised states in raw observation units."""
-    return x.astype(np.float64) * mean.normaliser.std + mean.normaliser.mean
 
 
 @dataclass

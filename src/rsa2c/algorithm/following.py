@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.kernel.rkhs import Normaliser
+from rsa2c.kernel.metric import Metric
 
 NEWEST = 0.3
 """Share of the newest batch in the moving averages: three epochs are half of them."""
 DRIFT = 0.15
 """Change of log standard deviation of any feature from which the kernel takes the new ones."""
-CLIP = 5.0
-"""Standard deviations at which inputs are clipped: contact forces of Ant-v5 reach a hundred."""
+CLIP = 1000.0
+"""Standard deviations beyond which inputs do not differ: with logarithmic tails, 7.6 units from the mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +42,7 @@ class Scale:
             (1 - NEWEST) * self.mean + NEWEST * new.mean, (1 - NEWEST) * self.variance + NEWEST * new.variance
         )
 
-    def normaliser(self) -> Normaliser:
-        """The inputs' normaliser that goes with these averages."""
-        return Normaliser.of(self.mean, np.sqrt(self.variance), CLIP)
-
-    def drifted_from(self, normaliser: Normaliser) -> bool:
-        """Whether the kernel should take these averages in place of a normaliser's."""
-        return bool(np.any(np.abs(np.log(self.normaliser().std / normaliser.std)) > DRIFT))
+    def followed(self, metric: Metric) -> Metric:
+        """The metric on the scale of these averages; itself where no standard deviation has drifted far enough."""
+        moved = metric.rescaled(self.mean, np.sqrt(self.variance))
+        return moved if np.any(np.abs(np.log(moved.std / metric.std)) > DRIFT) else metric

@@ -18,11 +18,15 @@ from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.rollout import Batch, collect
 from rsa2c.algorithm.state import dtype_of
-from rsa2c.config import LSTD, Config, KLStep, LearnedSigma, NoValue, ReleasedAdvantage, ScheduledSigma
+from rsa2c.config import LSTD, ClosedAdvantage, Config, KLStep, LearnedSigma, NoValue, ReleasedAdvantage, ScheduledSigma
 from rsa2c.kernel.rkhs import RKHSFunction
 
 ROUNDING_POWER = 0.6
 """Advantages that vary less than this power of machine epsilon, relative to the values, are the fit's rounding."""
+
+
+SPREAD_RATE = 0.6
+"""Speed at which standard deviations are learned, relative to the mean's: at full speed they shrink too early."""
 
 
 def explore(policy: GaussianPolicy, config: Config, epoch: int) -> GaussianPolicy:
@@ -48,7 +52,7 @@ def roll_out(
     return collect(
         env,
         act,
-        policy.mean.normaliser,
+        policy.mean.kernel.metric,
         horizon,
         seed,
         rng,
@@ -99,16 +103,20 @@ def standardised(advantage: NDArray) -> NDArray[np.float64]:
 
 
 def fit_advantage_critic(
-    policy: GaussianPolicy, batch: Batch, advantage: NDArray, config: Config
+    policy: GaussianPolicy, batch: Batch, advantage: NDArray, previous: RKHSFunction, config: Config
 ) -> AdvantageFit:
-    """The Advantage Critic on the actor's dictionary, in closed form."""
+    """The Advantage Critic on the actor's dictionary, in closed form; `previous` is that of the epoch before."""
     rule, dictionary, covariance = config.advantage, policy.mean.dictionary, policy.covariance
     phi = dictionary.features(batch.points.dtype.type)(batch.states)
     noise = batch.latents - batch.means
     target = standardised(advantage)
     if isinstance(rule, ReleasedAdvantage):
         target = released.clipped_advantage(target, rule)
-    fit = fit_advantage(phi, noise, target, dictionary.gram, covariance, rule.advantage_ridge)
+    remembered, memory = None, 0.0
+    if isinstance(rule, ClosedAdvantage) and rule.advantage_memory > 0:
+        remembered, memory = previous(batch.raw_states), rule.advantage_memory
+    ridge = rule.advantage_ridge
+    fit = fit_advantage(phi, noise, target, dictionary.gram, covariance, ridge, remembered, memory)
     if isinstance(rule, ReleasedAdvantage) and rule.smooth_advantage:
         fit = released.smoothed(fit, phi, noise, covariance)
     return fit
@@ -126,7 +134,7 @@ def step_actor(
         if rule.kl_halving is not None:
             kl /= 1 + steps / rule.kl_halving
         policy = policy.shrunk(rule.policy_decay)
-        spread = fit.spread if isinstance(config.exploration, LearnedSigma) else None
+        spread = SPREAD_RATE * fit.spread if isinstance(config.exploration, LearnedSigma) else None
         size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
     else:
         spread = None

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import GaussianPolicy
-from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import Explained, Importances, measure, shadow_critic, value_critic
 from rsa2c.algorithm.phases import standardised
-from rsa2c.algorithm.projection import on_new_weights, split, within_trust_region
+from rsa2c.algorithm.projection import ProjectionStates, on_new_metric, within_trust_region
 from rsa2c.algorithm.rollout import Batch
 from rsa2c.algorithm.work import Attribution, Reprojection
 from rsa2c.config import Config, ReleasedGuidance, ShadowGuidance
@@ -99,27 +98,18 @@ def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArr
 def _reweighted(
     guided: Guided, weights: NDArray, batch: Batch, config: Config, rule: Rule, epoch: int, rng: np.random.Generator
 ) -> Guided:
-    """Move the actor's kernel towards `weights` as far as the policy may change, and re-project on it.
-
-    The re-projection is fitted to remembered states too: the batch alone would leave the policy free where it seldom
-    is but must act rightly.
-    """
-    policy, mean = guided.policy, guided.policy.mean
-    old = mean.kernel.weights
-    if np.all(np.abs(weights - old) <= SMALLEST_CHANGE * old):
+    """Move the actor's metric towards `weights` as far as the policy may change, and re-project on it."""
+    policy, old = guided.policy, guided.policy.mean.kernel.metric
+    if np.all(np.abs(weights - old.weights) <= SMALLEST_CHANGE * old.weights):
         return guided
-    held_out, drawn = split(batch.states, Sizes.of(config).capacity, rng)
-    fitted = np.vstack([mean.centres, drawn])
-
-    def propose(share: float) -> tuple[RKHSFunction, Reprojection, NDArray]:
-        proposal, move = on_new_weights(mean, old + share * (weights - old), fitted, config, rule, epoch)
-        return proposal, replace(move, held_out=len(held_out)), proposal.at(held_out)
-
-    proposal, moves = within_trust_region(policy, mean.at(held_out), propose, rule.trust_region)
-    if proposal is None:
+    states = ProjectionStates.of(policy.mean, batch, config, rng)
+    reproject = not isinstance(rule, ReleasedGuidance) or rule.reproject
+    new, limit = old.reweighted(weights), rule.trust_region
+    mean, moves = within_trust_region(policy, new, states, limit, config, epoch, reproject)
+    if mean is None:
         return replace(guided, reprojections=moves)
     value = guided.value
     if value is not None and isinstance(rule, ShadowGuidance) and rule.value_kernel == "guided":
-        value, move = on_new_weights(value, proposal.kernel.weights, fitted, config, rule, epoch)
+        value, move = on_new_metric(value, mean.kernel.metric, states.fitted, config, epoch)
         moves = (*moves, move)
-    return replace(guided, policy=replace(policy, mean=proposal), value=value, reprojections=moves)
+    return replace(guided, policy=replace(policy, mean=mean), value=value, reprojections=moves)

@@ -19,6 +19,7 @@ from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, EnvError
 
 Act = Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
+Coordinates = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Batch:
     final observation: transition i leads from `points[i + segment[i]]` to `points[i + segment[i] + 1]`.
     """
 
-    points: NDArray[Any]  # (N + S, d) normalised observations, segment after segment
+    points: NDArray[Any]  # (N + S, d) observations in the metric's coordinates, segment after segment
     raw: NDArray[np.float64]  # (N + S, d) the same as the environment gave them
     segment: NDArray[np.int64]  # (N,) number of each transition's segment, 0 ... S - 1
     latents: NDArray[Any]  # (N, m) u as drawn, before squashing
@@ -64,9 +65,9 @@ class Batch:
         """(N, d): the states in raw observation units."""
         return self.raw[self.state_index]
 
-    def normalised(self, normaliser: Callable[[NDArray[Any]], NDArray[Any]]) -> Batch:
-        """The same transitions under another normaliser."""
-        return replace(self, points=normaliser(self.raw).astype(self.points.dtype))
+    def measured(self, metric: Coordinates) -> Batch:
+        """The same transitions in the coordinates of another metric."""
+        return replace(self, points=metric(self.raw).astype(self.points.dtype))
 
     @property
     def next_states(self) -> NDArray[Any]:
@@ -76,7 +77,7 @@ class Batch:
 def collect(
     env: VectorEnv[Any, Any, Any],
     act: Act,
-    normaliser: Callable[[NDArray[Any]], NDArray[Any]],
+    metric: Coordinates,
     steps: int,
     seed: int,
     rng: np.random.Generator,
@@ -88,17 +89,18 @@ def collect(
 ) -> Batch:
     """Run `steps` steps in every environment, afresh from `reset(seed=seed)`.
 
-    `act` maps normalised observations (n, d) to the policy's mean (n, m), the latent drawn (n, m) and the
-    action (n, m) in the environment's units. With probability `restart_p` per step the episode is cut there and its
-    environment starts anew. Steps on which an environment only resets itself are left out, so N <= steps * n. A step or
-    reset of the environments may take `step_timeout` seconds. `observe` is called after each step.
+    `metric` maps raw observations (n, d) to coordinates, and `act` maps those to the policy's mean (n, m), the latent
+    drawn (n, m) and the action (n, m) in the environment's units. With probability `restart_p` per step the episode
+    is cut there and its environment starts anew. Steps on which an environment only resets itself are left out, so
+    N <= steps * n. A step or reset of the environments may take `step_timeout` seconds. `observe` is
+    called after each step.
     """
     check_count("steps", steps)
     mode = autoreset_mode(env)
     if restart_p != 0.0:
         _check_restarts(env, mode, restart_p)
     n, (d,) = env.num_envs, env.single_observation_space.shape or ()
-    record = _Recording.empty(env, steps, normaliser, dtype)
+    record = _Recording.empty(env, steps, metric, dtype)
     with watching(env_id(env), env.unwrapped, step_timeout) as watch:
         with watch(0):
             observations, _ = env.reset(seed=int(seed))
@@ -137,8 +139,8 @@ def _restarted(
 class _Recording:
     """What a rollout fills, step by step: arrays whose first axes are time and environment."""
 
-    normaliser: Callable[[NDArray[Any]], NDArray[Any]]
-    seen: NDArray[Any]  # (steps + 1, n, d) normalised observations
+    metric: Coordinates
+    seen: NDArray[Any]  # (steps + 1, n, d) coordinates of observations
     observed: NDArray[np.float64]  # (steps + 1, n, d) raw ones
     means: NDArray[Any]  # (steps, n, m)
     latents: NDArray[Any]  # (steps, n, m)
@@ -152,7 +154,7 @@ class _Recording:
 
     @classmethod
     def empty(
-        cls, env: VectorEnv[Any, Any, Any], steps: int, normaliser: Callable[..., NDArray[Any]], dtype: DTypeLike
+        cls, env: VectorEnv[Any, Any, Any], steps: int, metric: Coordinates, dtype: DTypeLike
     ) -> _Recording:
         n = env.num_envs
         (d,), (m,) = env.single_observation_space.shape or (), env.single_action_space.shape or ()
@@ -161,14 +163,14 @@ class _Recording:
         terminated, truncated, cut = np.zeros((3, steps, n), dtype=bool)
         valid = np.ones((steps, n), dtype=bool)
         observed, rewards = np.empty((steps + 1, n, d)), np.empty((steps, n))
-        return cls(normaliser, seen, observed, means, latents, rewards, terminated, truncated, cut, valid, [])
+        return cls(metric, seen, observed, means, latents, rewards, terminated, truncated, cut, valid, [])
 
     def decide(
         self, env: VectorEnv[Any, Any, Any], act: Act, observations: NDArray[Any], t: int
     ) -> NDArray[Any]:
         """The actions of step t, in the type of the action space."""
         x = self.seen[t]
-        x[...] = self.normaliser(observations)
+        x[...] = self.metric(observations)
         self.observed[t] = observations
         mean, latent, action = act(x)
         check_actions(env, action, self.means.shape[1:], t)
@@ -195,7 +197,7 @@ class _Recording:
 
     def assembled(self, observations: NDArray[Any]) -> Batch:
         """The flat layout of `Batch`; `observations` are those after the last step."""
-        self.seen[-1], self.observed[-1] = self.normaliser(observations), observations
+        self.seen[-1], self.observed[-1] = self.metric(observations), observations
         self.cut[-1] = ~(self.terminated[-1] | self.truncated[-1])
         who, time = np.nonzero(self.valid.T)
         over, out_of_time, stopped = (each[time, who] for each in (self.terminated, self.truncated, self.cut))
@@ -213,7 +215,7 @@ class _Recording:
             row[time[last], who[last]] = state[last] + 1
             rows = np.concatenate([row[t, i] for t, i, _ in self.replaced])
             raw[rows] = np.concatenate([final for _, _, final in self.replaced])
-            points[rows] = self.normaliser(raw[rows])
+            points[rows] = self.metric(raw[rows])
         rewards = self.rewards[time, who]
         first = np.concatenate([[0], last[:-1] + 1])
         complete = (over | out_of_time)[last]

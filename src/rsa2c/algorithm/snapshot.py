@@ -6,7 +6,6 @@ holds the training's history too. Neither holds a clock, a path or a host, so eq
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -20,30 +19,32 @@ from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.algorithm.task import Task, count, names_of
-from rsa2c.config import Config, upgraded_settings
+from rsa2c.algorithm.upgrades import UPGRADES
+from rsa2c.config import Config
 from rsa2c.errors import FileFormatError, RSA2CError
 from rsa2c.files import check_shapes, read_tensors, write_tensors
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 
 Tensors = dict[str, NDArray[Any]]
 Metadata = dict[str, Any]
 
 ACTING_SHAPES = {
-    "actor/centres": "q d",
+    "actor/states": "q d",
     "actor/errors": "q",
     "actor/coefficients": "q m",
     "actor/weights": "d",
-    "normaliser/mean": "d",
-    "normaliser/std": "d",
+    "metric/mean": "d",
+    "metric/std": "d",
     "policy/sigma": "m",
     "advantage/coefficients": "q m",
     "background": "b d",
 }
 """Tensors of what acts and is explained, and the names of their axes: d features, m actions."""
 VALUE_SHAPES = {
-    "value/centres": "p d",
+    "value/states": "p d",
     "value/errors": "p",
     "value/coefficients": "p 1",
     "value/weights": "d",
@@ -114,7 +115,8 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "num_timesteps": state.steps,
         "warmup_steps": state.warmup_steps,
         "importance_updates": state.importances.updates,
-        "clip": state.policy.mean.normaliser.clip,
+        "clip": state.policy.mean.kernel.metric.clip,
+        "tails": state.policy.mean.kernel.metric.tails,
     }
     if (kept := state.kept) is not None:
         tensors |= {KEPT + name: tensor for name, tensor in _acting_tensors(kept).items()}
@@ -135,8 +137,8 @@ def _acting_tensors(acting: TrainingState | Kept) -> Tensors:
     tensors = {
         **_packed("actor", mean),
         "advantage/coefficients": acting.advantage.coefficients,
-        "normaliser/mean": mean.normaliser.mean,
-        "normaliser/std": mean.normaliser.std,
+        "metric/mean": mean.kernel.metric.mean,
+        "metric/std": mean.kernel.metric.std,
         "policy/sigma": acting.policy.sigma,
         "background": acting.background,
     }
@@ -145,7 +147,7 @@ def _acting_tensors(acting: TrainingState | Kept) -> Tensors:
 
 def _packed(name: str, function: RKHSFunction) -> Tensors:
     return {
-        f"{name}/centres": function.centres,
+        f"{name}/states": function.remembered_states,
         f"{name}/errors": function.dictionary.errors,
         f"{name}/coefficients": function.coefficients,
         f"{name}/weights": function.kernel.weights,
@@ -176,21 +178,20 @@ def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
 
 def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> TrainingState:
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
-    clip = float(metadata["clip"])
-    if not (clip > 0 and np.all(bounds.low <= bounds.high)):
-        raise ValueError("clip is not positive, or bounds/low exceeds bounds/high")
-    kept = None
+    if not np.all(bounds.low <= bounds.high):
+        raise ValueError("bounds/low exceeds bounds/high")
+    kept, tails = None, {"clip": float(metadata["clip"]), "tails": metadata["tails"]}
     if (about := metadata.get("kept")) is not None:
         own = {name.removeprefix(KEPT): tensor for name, tensor in tensors.items() if name.startswith(KEPT)}
         kept = Kept(
-            **_acting(own, clip, bounds, config, task),
+            **_acting(own, tails, bounds, config, task),
             epoch=count(about["epoch"], "epoch"),
             steps=count(about["num_timesteps"], "num_timesteps"),
             score=float(about["score"]),
         )
     updates = count(metadata["importance_updates"], "importance_updates")
     return TrainingState(
-        **_acting(tensors, clip, bounds, config, task),
+        **_acting(tensors, tails, bounds, config, task),
         importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
         scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         epoch=count(metadata["epoch"], "epoch"),
@@ -200,17 +201,20 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     )
 
 
-def _acting(tensors: Tensors, clip: float, bounds: ActionBounds, config: Config, task: Task) -> dict[str, Any]:
+def _acting(
+    tensors: Tensors, tails: Metadata, bounds: ActionBounds, config: Config, task: Task
+) -> dict[str, Any]:
     """Policy, value, advantage and background, as fields of `TrainingState` and `Kept`."""
-    normaliser = Normaliser(tensors["normaliser/mean"], tensors["normaliser/std"], clip)
     sigma = tensors["policy/sigma"]
-    if not (np.all(sigma > 0) and np.all(normaliser.std > 0)):
-        raise ValueError("policy/sigma or normaliser/std is not positive")
+    if not np.all(sigma > 0):
+        raise ValueError("policy/sigma is not positive")
 
     def function(name: str, outputs: tuple[str, ...]) -> RKHSFunction:
-        kernel = kernel_from_name(config.kernel, float(config.length_scale), tensors[f"{name}/weights"])
-        dictionary = Dictionary(kernel, tensors[f"{name}/centres"], tensors[f"{name}/errors"])
-        return RKHSFunction(dictionary, tensors[f"{name}/coefficients"], normaliser, outputs)
+        weights = tensors[f"{name}/weights"]
+        metric = Metric(tensors["metric/mean"], tensors["metric/std"], weights=weights, **tails)
+        kernel = kernel_from_name(config.kernel, float(config.length_scale), metric)
+        dictionary = Dictionary(kernel, tensors[f"{name}/states"], tensors[f"{name}/errors"])
+        return RKHSFunction(dictionary, tensors[f"{name}/coefficients"], outputs)
 
     mean, value = function("actor", task.action_names), None
     if config.has_value:
@@ -221,29 +225,6 @@ def _acting(tensors: Tensors, clip: float, bounds: ActionBounds, config: Config,
         "advantage": replace(mean, coefficients=tensors["advantage/coefficients"]),
         "background": tensors["background"],
     }
-
-
-def _from_version_1(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
-    """Version 1 wrote settings without an effect, a Value Critic even without one, one standard deviation for all
-    actions, and counted the epochs of attributions from zero."""
-    config = upgraded_settings(metadata["config"])
-    tensors = {
-        **tensors,
-        "policy/sigma": np.full(len(tensors["bounds/low"]), float(metadata["sigma"])),
-        "scale/mean": tensors["normaliser/mean"],
-        "scale/variance": tensors["normaliser/std"] ** 2,
-    }
-    if config["value_fit"] == "none":
-        tensors = {name: array for name, array in tensors.items() if name not in VALUE_SHAPES}
-    if "attributions/epoch" in tensors:
-        tensors = {**tensors, "attributions/epoch": tensors["attributions/epoch"] + 1}
-    metadata = {name: value for name, value in metadata.items() if name != "sigma"}
-    warmup = metadata["num_timesteps"] - metadata["epoch"] * config["n_envs"] * config["horizon"]
-    return tensors, {**metadata, "config": config, "warmup_steps": max(warmup, 0)}
-
-
-UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {1: _from_version_1}
-"""What turns a file of format version n into one of version n + 1."""
 
 
 def _check(tensors: Tensors, shapes: dict[str, str], d: int, m: int) -> None:

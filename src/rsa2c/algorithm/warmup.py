@@ -1,4 +1,4 @@
-"""The first state of a training: normaliser, dictionaries and background from states of the untrained policy."""
+"""The first state of a training: metric, dictionaries and background from states of the untrained policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rsa2c.algorithm import automatic
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.epoch import BACKGROUND_STATES
-from rsa2c.algorithm.following import Scale
+from rsa2c.algorithm.following import CLIP, Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.rollout import collect, start_states, thinned
 from rsa2c.algorithm.state import WARMUP, TrainingState, generator
@@ -24,12 +24,13 @@ from rsa2c.envs.names import Names, given_names, layout_of
 from rsa2c.errors import DataError, Notice
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 
 WARMUP_EPISODES = 10
 """Episodes of the untrained policy, at least: enough for means and deviations to a few per cent."""
 START_STATES = 1000
-"""Start states that the normaliser is fitted to where it is fitted to these alone."""
+"""Start states that the metric is fitted to where it is fitted to these alone."""
 
 
 def settled(
@@ -70,20 +71,20 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
 
     steps = -(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs)
     seed = int(rng.integers(2**31 - 2**16))
-    identity = Normaliser(np.zeros(d), np.ones(d), np.inf)
-    batch = collect(env, untrained, identity, steps, seed, rng, step_timeout=config.step_timeout)
+    as_they_are = Metric.weighted(np.ones(d))
+    batch = collect(env, untrained, as_they_are, steps, seed, rng, step_timeout=config.step_timeout)
     config = automatic.settle_correlation(config, bounds.action(batch.latents), batch.rewards, batch.terminated)
-    raw = batch.points
-    normaliser = _normaliser(env, raw, seed, config)
-    x = normaliser(thinned(raw, config.admission.admission_candidates, rng))
-    config = automatic.settle_length_scale(config, x)
-    kernel = kernel_from_name(config.kernel, float(config.length_scale), np.ones(d))
+    raw = batch.raw
+    metric = _metric(env, raw, seed, config)
+    candidates = thinned(raw, config.admission.admission_candidates, rng)
+    config = automatic.settle_length_scale(config, metric(candidates))
+    kernel = kernel_from_name(config.kernel, float(config.length_scale), metric)
     first = min(config.initial_centres, sizes.capacity)
-    dictionary = Dictionary.empty(kernel).grown(x, config.admission.admission_threshold, first)
-    mean = RKHSFunction.zero(dictionary, normaliser, task.action_names)
+    dictionary = Dictionary.empty(kernel).grown(candidates, config.admission.admission_threshold, first)
+    mean = RKHSFunction.zero(dictionary, task.action_names)
     state = TrainingState(
         policy=GaussianPolicy(mean, np.full(m, config.exploration.sigma_initial), bounds),
-        value=RKHSFunction.zero(dictionary, normaliser, ("value",)) if config.has_value else None,
+        value=RKHSFunction.zero(dictionary, ("value",)) if config.has_value else None,
         advantage=mean,
         importances=Importances.none(d),
         scale=Scale.of(raw),
@@ -95,10 +96,10 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
     return state, config
 
 
-def _normaliser(env: VectorEnv, raw: NDArray, seed: int, config: Config) -> Normaliser:
-    """The first normaliser: of the raw warm-up states, or of start states only."""
+def _metric(env: VectorEnv, raw: NDArray, seed: int, config: Config) -> Metric:
+    """The first metric: of the raw warm-up states, or of start states only."""
     if isinstance(config.scale, FollowingScale):
-        return Scale.of(raw).normaliser()
+        return Metric.fitted(raw, CLIP, "logarithmic")
     if config.scale.normaliser == "starts":
-        return Normaliser.fitted(start_states(env, START_STATES, seed + 1, config.step_timeout))
-    return Normaliser.fitted(raw)
+        return Metric.fitted(start_states(env, START_STATES, seed + 1, config.step_timeout))
+    return Metric.fitted(raw)

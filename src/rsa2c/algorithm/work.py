@@ -48,7 +48,7 @@ class Attribution:
 
 @dataclass(frozen=True)
 class Reprojection:
-    """A function moved to new feature weights: of `old` states `kept` stay, and it has `states` afterwards."""
+    """A function moved to a new metric: of `old` states `kept` stay, and it has `states` afterwards."""
 
     old: int
     kept: int

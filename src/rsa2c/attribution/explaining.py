@@ -1,7 +1,7 @@
 """One entry for both games: `explain` turns a kernel expansion, states and a background into an `Explanation`.
 
-States and background are in raw units; the function's normaliser maps them feature by feature to kernel inputs, so the
-game among raw features is the game among normalised ones.
+States and background are in raw units; the function maps them feature by feature to the kernel's coordinates, so the
+game among raw features is the game among coordinates.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONG_GAME = 10**10
 
 
 class KernelFunction(Protocol):
-    """What can be explained: f(s) = offset + sum_j k(normaliser(s), centre_j) coefficients_j, as `RKHSFunction`."""
+    """What can be explained: f(s) = offset + sum_j k(coordinates(s), centre_j) coefficients_j, as `RKHSFunction`."""
 
     @property
     def kernel(self) -> ProductKernel: ...
@@ -49,8 +49,7 @@ class KernelFunction(Protocol):
     def offset(self) -> Array | None: ...
     @property
     def output_names(self) -> tuple[str, ...]: ...
-    @property
-    def normaliser(self) -> Any: ...
+    def coordinates(self, states: Array, /) -> Array: ...
 
 
 class Played(NamedTuple):
@@ -91,7 +90,7 @@ def explain(
     states, background = checked("states", states, d), checked("background", background, d)
     players, player_names = named_players(groups, named_features(feature_names, d))
     picked = picked_outputs(outputs, function.output_names)
-    x, b = function.normaliser(states), function.normaliser(background)
+    x, b = function.coordinates(states), function.coordinates(background)
     coefficients = np.ascontiguousarray(function.coefficients[:, picked])
     game = Game(x, b, function.centres, coefficients, function.kernel, players)
     at, mean = game.function(x), game.function(b).mean(axis=0)

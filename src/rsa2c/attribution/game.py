@@ -26,7 +26,7 @@ BLOCK_BYTES = 60_000_000
 class Game:
     """T states and B background states of d features, and an expansion on q centres with m outputs.
 
-    All are in the kernel's own (normalised) units. Without `players` every feature is a player.
+    All are in the kernel's own coordinates. Without `players` every feature is a player.
     """
 
     states: Array

@@ -34,17 +34,17 @@ def _unchanged(x: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """A kernel expansion of another library's model; `normaliser` maps the user's units to the kernel's."""
+    """A kernel expansion of another library's model; `coordinates` maps the user's units to the kernel's."""
 
     kernel: ProductKernel
     centres: Array
     coefficients: Array
     offset: Array
     output_names: tuple[str, ...]
-    normaliser: Transform = _unchanged
+    coordinates: Transform = _unchanged
 
     def __call__(self, x: ArrayLike) -> Array:
-        z = self.normaliser(np.asarray(x, dtype=np.float64))
+        z = self.coordinates(np.asarray(x, dtype=np.float64))
         return np.asarray(self.kernel(z, self.centres) @ self.coefficients + self.offset)
 
 
@@ -55,7 +55,7 @@ def expansions(model: Any, kernel: str = "rbf") -> list[Expansion]:
     """
     if isinstance(model, tuple):
         return [_raw(model, kernel)]
-    if all(hasattr(model, name) for name in ("kernel", "centres", "coefficients", "normaliser", "output_names")):
+    if all(hasattr(model, name) for name in ("kernel", "centres", "coefficients", "coordinates", "output_names")):
         return [model]
     family = {base.__name__: base.__module__.split(".")[0] for base in type(model).__mro__}
     if "Pipeline" in family:
@@ -87,7 +87,7 @@ def _raw(parts: tuple[Any, ...], kernel: str) -> Expansion:
 
 
 def _pipeline(model: Any) -> list[Expansion]:
-    """Scalers that act feature by feature do not change the game: they become the normaliser."""
+    """Scalers that act feature by feature do not change the game: they become the map to coordinates."""
     *steps, (_, last) = model.steps
     transforms = []
     for name, step in steps:
@@ -101,7 +101,7 @@ def _pipeline(model: Any) -> list[Expansion]:
             )
         transforms.append(step.transform)
 
-    def normaliser(x: Array) -> Array:
+    def coordinates(x: Array) -> Array:
         with warnings.catch_warnings():
             # A scaler that was fitted to a data frame warns that our arrays have no column names
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
@@ -109,7 +109,7 @@ def _pipeline(model: Any) -> list[Expansion]:
                 x = transform(x)
         return np.asarray(x, dtype=np.float64)
 
-    return [replace(expansion, normaliser=normaliser) for expansion in expansions(last)]
+    return [replace(expansion, coordinates=coordinates) for expansion in expansions(last)]
 
 
 def _support_vectors(model: Any) -> list[Expansion]:

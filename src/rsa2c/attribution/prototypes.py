@@ -56,7 +56,7 @@ def prototypes(
     if k < 1:
         raise DataError(f"prototypes needs k of at least 1, got {k}.")
     names = named_features(feature_names, d)
-    x = function.normaliser(checked("state", state, d))
+    x = function.coordinates(checked("state", state, d))
     similarity = function.kernel(x, function.centres)[0]
     shares = similarity[:, None] * function.coefficients
     order = np.argsort(-np.abs(shares).sum(axis=1), kind="stable")

@@ -17,7 +17,8 @@ from rsa2c.attribution.explanation import Explanation
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF
 from rsa2c.kernel.linalg import ridge_regression
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 
 Array = NDArray[np.float64]
 WIDTHS = (0.25, 0.5, 1.0, 2.0)
@@ -50,24 +51,25 @@ def fit_surrogate(
     """The surrogate of targets (N, m) at states (N, d), which are in order of time, and its held-out R^2, (m,)."""
     part = rng.permutation(np.arange(SEGMENTS) % 5)[np.arange(len(states)) * SEGMENTS // len(states)]
     train, choose, held = part < 3, part == 3, part == 4
-    normaliser = Normaliser.fitted(states[train])
     offset, spread = targets[train].mean(axis=0), targets[train].std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    x, y = normaliser(states), (targets - offset) / spread
-    dictionary, coefficients = _regressed(x[train], y[train], x[choose], y[choose], centres)
-    surrogate = RKHSFunction(dictionary, coefficients * spread, normaliser, output_names, offset)
+    y = (targets - offset) / spread
+    dictionary, coefficients = _regressed(states[train], y[train], states[choose], y[choose], centres)
+    surrogate = RKHSFunction(dictionary, coefficients * spread, output_names, offset)
     return surrogate, r_squared(surrogate(states[held]), targets[held])
 
 
 def _regressed(
-    x: Array, y: Array, chosen_x: Array, chosen_y: Array, centres: int
+    states: Array, y: Array, chosen_states: Array, chosen_y: Array, centres: int
 ) -> tuple[Dictionary, Array]:
-    """Dictionary and coefficients fitted to (x, y), of the length scale and ridge that predict (chosen_x, chosen_y)."""
+    """Dictionary and coefficients fitted to y at states, of the length scale and ridge that predict the chosen ones."""
+    metric = Metric.fitted(states)
+    x, chosen_x = metric(states), metric(chosen_states)
     width = np.sqrt(np.maximum(x.var(axis=0).sum(), 1e-12))
     fits = []
     for factor in WIDTHS:
-        kernel = RBF(factor * width, np.ones(x.shape[1]))
-        dictionary = Dictionary.empty(kernel).grown(x, ADMISSION, centres)
+        kernel = RBF(factor * width, metric)
+        dictionary = Dictionary.empty(kernel).grown(states, ADMISSION, centres)
         features, unseen = kernel(x, dictionary.centres), kernel(chosen_x, dictionary.centres)
         gram = dictionary.gram + JITTER * np.eye(dictionary.size)
         for ridge in RIDGES:

@@ -28,7 +28,7 @@ class CertifyOptions:
     norm: Literal["l2", "linf"] = "l2"
     """Norm in which that size is measured."""
     units: Literal["raw", "normalised"] = "raw"
-    """Units of epsilon: of the observations, or of the agent's normaliser (standard deviations)."""
+    """Units of epsilon: of the observations, or standard deviations of the kernel's metric."""
     states: int = 64
     """States certified, of those the agent visited last."""
     amount: float | None = None
@@ -54,7 +54,7 @@ def certify(arguments: list[str]) -> None:
     agent = load_agent(Run.open(options.run))
     states = visited(agent, options.states, "certify")
     certificate = agent.certify(states, options.epsilon, options.norm, options.units)
-    unit = "raw observation units" if options.units == "raw" else "standard deviations of the normaliser"
+    unit = "raw observation units" if options.units == "raw" else "standard deviations of the kernel's metric"
     print(f"{agent.env_id}, {agent.algorithm}: {options.states} visited states,")
     print(f"observation errors of {options.norm} size {options.epsilon:g} in {unit}")
     _print_actions(certificate)

@@ -10,7 +10,7 @@ from rsa2c.config.settings import Config
 from rsa2c.errors import ConfigError
 
 BEFORE_TRAINING = ("warmup_episodes", "smallest_std", "observation_clip")
-"""Settings of version 1 that only the warm-up read: what they led to is in the trained normaliser."""
+"""Settings of version 1 that only the warm-up read: what they led to is in the trained metric."""
 CONSTANT: dict[str, Any] = {
     "attribution_samples": 20000,
     "attribution_length_scale": 1.0,

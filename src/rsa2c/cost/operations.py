@@ -12,6 +12,11 @@ def kernel(config: Config, n: int, q: int, d: int) -> int:
     return KERNELS[config.kernel].operations(n, q, d)
 
 
+def coordinates(n: int, d: int) -> int:
+    """(s - mean) / std of n states."""
+    return 2 * n * d
+
+
 def cholesky(n: int) -> float:
     return n**3 / 3 + n**2 / 2 + n / 6
 
@@ -46,7 +51,7 @@ def factor(config: Config, basis: Basis, d: int) -> float:
 def pivots(config: Config, n: int, basis: Basis, admitted: int, d: int) -> float:
     """Greedy pivoted Cholesky of n candidates on a dictionary."""
     q = basis.states
-    count = factor(config, basis, d) + n
+    count = factor(config, basis, d) + coordinates(n, d) + n
     if q:
         count += kernel(config, n, q, d) + n * q * q + 2 * n * q
     rows = admitted * q + admitted * (admitted - 1) // 2

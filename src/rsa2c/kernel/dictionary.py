@@ -1,6 +1,6 @@
 """Sparse dictionaries of remembered states, kept by approximate linear dependence.
 
-A dictionary D owns its centres and the Cholesky factor of K_DD. The residual
+A dictionary D owns its states, their coordinates and the Cholesky factor of K_DD. The residual
 1 - k_D(x)^T K_DD^-1 k_D(x) is the squared RKHS distance of k(., x) to the span of D; a state is admitted
 while its residual exceeds a threshold, the largest one first (greedy pivoted Cholesky). Functions on the
 dictionary (`rkhs.py`) refer to it; a dictionary is never changed in place.
@@ -18,6 +18,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from rsa2c.errors import DataError
 from rsa2c.kernel.kernels import Features, ProductKernel
+from rsa2c.kernel.metric import Metric
 
 JITTER = 1e-10
 """Added to the diagonal of K_DD: an admitted residual is at least the threshold, so this only absorbs rounding."""
@@ -25,10 +26,10 @@ JITTER = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
-    """Centres (q, d) in normalised units and, for each, the residual at which it was admitted."""
+    """Raw states (q, d) and, for each, the residual at which it was admitted."""
 
     kernel: ProductKernel
-    centres: NDArray[np.float64]
+    states: NDArray[np.float64]
     errors: NDArray[np.float64]
 
     @classmethod
@@ -39,7 +40,12 @@ class Dictionary:
     @property
     def size(self) -> int:
         """Number of states q."""
-        return len(self.centres)
+        return len(self.states)
+
+    @cached_property
+    def centres(self) -> NDArray[np.float64]:
+        """(q, d): the states in the coordinates of the kernel's metric."""
+        return self.kernel.metric(self.states)
 
     @cached_property
     def gram(self) -> NDArray[np.float64]:
@@ -53,12 +59,12 @@ class Dictionary:
         if info:
             raise DataError(
                 f"the dictionary's Gram matrix is not positive definite at state {info} of {self.size}: states nearly "
-                "coincide under this kernel. Admit them again (Dictionary.reweighted) or raise admission_threshold."
+                "coincide under this kernel. Admit them again (Dictionary.readmitted) or raise admission_threshold."
             )
         return factor
 
     def features(self, dtype: np.dtype | type = np.float64) -> Features:
-        """The map x -> k_D(x), compiled for repeated use."""
+        """The map from coordinates x to k_D(x), compiled for repeated use."""
         return self.kernel.bind(self.centres, dtype)
 
     def solve(self, right: NDArray) -> NDArray:
@@ -72,38 +78,42 @@ class Dictionary:
         return triangular.T @ triangular
 
     def residuals(self, x: NDArray) -> NDArray[np.float64]:
-        """(N,): squared RKHS distance of each k(., x_n) to the span of the dictionary."""
+        """(N,): squared RKHS distance of each k(., x_n), at coordinates x (N, d), to the span of the dictionary."""
         half = solve_triangular(self.cholesky, self.kernel(x, self.centres).T, lower=True)
         return 1.0 - np.einsum("jn,jn->n", half, half)
 
-    def grown(self, x: NDArray, threshold: float, limit: int) -> Dictionary:
-        """Old states first, then those of x (N, d) whose residual exceeds `threshold`, at most `limit` of them."""
-        chosen, errors = self._pivots(np.asarray(x, dtype=np.float64), threshold, limit)
+    def grown(self, states: NDArray, threshold: float, limit: int) -> Dictionary:
+        """Old states first, then those of raw `states` (N, d) whose residual exceeds `threshold`, at most `limit`."""
+        x = self.kernel.metric(states)
+        chosen, errors = self._pivots(x, threshold, limit)
         if not len(chosen):
             return self
-        return Dictionary(self.kernel, np.vstack([self.centres, x[chosen]]), np.append(self.errors, errors))
+        grown = Dictionary(self.kernel, np.vstack([self.states, states[chosen]]), np.append(self.errors, errors))
+        return grown._at(np.vstack([self.centres, x[chosen]]))
 
     def without(self, removed: NDArray) -> Dictionary:
         """The dictionary without the states at these positions."""
         kept = np.setdiff1d(np.arange(self.size), removed)
-        return Dictionary(self.kernel, self.centres[kept], self.errors[kept])
+        return Dictionary(self.kernel, self.states[kept], self.errors[kept])._at(self.centres[kept])
 
-    def reweighted(self, weights: NDArray, threshold: float) -> tuple[Dictionary, NDArray]:
-        """The dictionary admitted again under new feature weights, without redundant states, and the positions kept.
+    def readmitted(self, metric: Metric, threshold: float) -> tuple[Dictionary, NDArray]:
+        """The dictionary admitted again under a new metric, without redundant states, and the positions kept.
 
-        A dictionary admitted under old weights can be nearly singular under new ones.
+        A dictionary admitted under an old metric can be nearly singular under a new one.
         """
-        return self.readmitted(self.kernel.reweighted(weights), self.centres, threshold)
-
-    def readmitted(self, kernel: ProductKernel, centres: NDArray, threshold: float) -> tuple[Dictionary, NDArray]:
-        """The states at new places `centres` (q, d) under a kernel, less what is redundant there, and the kept
-        positions."""
-        kept, errors = Dictionary.empty(kernel)._pivots(centres, threshold, self.size)
+        kernel, x = self.kernel.on(metric), metric(self.states)
+        kept, errors = Dictionary.empty(kernel)._pivots(x, threshold, self.size)
         order = np.argsort(kept)
-        return Dictionary(kernel, centres[kept[order]], errors[order]), kept[order]
+        kept = kept[order]
+        return Dictionary(kernel, self.states[kept], errors[order])._at(x[kept]), kept
+
+    def _at(self, centres: NDArray) -> Dictionary:
+        """Itself, with coordinates that are known already."""
+        vars(self)["centres"] = centres
+        return self
 
     def _pivots(self, x: NDArray, threshold: float, limit: int) -> tuple[NDArray, NDArray]:
-        """Greedy pivoted Cholesky: positions in x and residuals at admission, largest residual first.
+        """Greedy pivoted Cholesky: positions in coordinates x and residuals at admission, largest residual first.
 
         O(N q^2) for the projection on the old states, then O(N (q + d)) per admitted state.
         """

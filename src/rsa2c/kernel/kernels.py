@@ -2,8 +2,11 @@
 
     k(x, y) = prod_i k_i(x_i, y_i),    log k_i = L(u_i),    u_i = (x_i - y_i) sqrt(w_i) / l
 
+A kernel owns a `Metric`: the map from raw observations to coordinates x, and the weights w. It takes coordinates, so
+that those of a batch or a dictionary are computed once.
+
 A kernel is one formula: L and its derivative L', both functions of the scaled difference u, with L(0) = 0. The base
-class owns shapes, batching, gradients and reweighting. A subclass overrides a general method where its formula allows
+class owns shapes, batching, gradients and the metric. A subclass overrides a general method where its formula allows
 a faster one, and adds what else is known about it: its spectral density, and the bounds that certificates are made of.
 The product form is what makes exact Shapley values possible (`attribution/kme.py`).
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -19,17 +23,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc
 
 from rsa2c.errors import ConfigError, DataError, did_you_mean
+from rsa2c.kernel.metric import Metric
 
 Array = NDArray[np.float64]
 Features = Callable[[NDArray], NDArray]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ProductKernel:
-    """A stationary product kernel of one length scale l and d feature weights w."""
+    """A stationary product kernel of one length scale l on the coordinates of a metric.
+
+    Feature weights (d,) in place of a metric take observations as they are: `Metric.weighted`.
+    """
 
     length_scale: float
-    weights: Array
+    metric: Metric
     name: ClassVar[str]
     """Its name in files and configurations."""
     code: ClassVar[int]
@@ -41,21 +49,23 @@ class ProductKernel:
     factor_operations: ClassVar[int]
     """Floating-point operations of one factor k_i."""
 
-    def __post_init__(self) -> None:
-        weights = np.array(self.weights, dtype=np.float64)
-        if weights.ndim != 1 or not np.all(np.isfinite(weights)) or not np.all(weights > 0):
-            raise DataError(f"kernel weights must be a vector of positive numbers, got {self.weights!r}.")
-        if not (np.isfinite(self.length_scale) and self.length_scale > 0):
-            raise DataError(f"the kernel's length_scale must be positive, got {self.length_scale}.")
-        weights.flags.writeable = False
-        object.__setattr__(self, "weights", weights)
+    def __init__(self, length_scale: float, metric: Metric | ArrayLike) -> None:
+        if not (np.isfinite(length_scale) and length_scale > 0):
+            raise DataError(f"the kernel's length_scale must be positive, got {length_scale}.")
+        object.__setattr__(self, "length_scale", length_scale)
+        object.__setattr__(self, "metric", metric if isinstance(metric, Metric) else Metric.weighted(metric))
 
     @property
     def dimension(self) -> int:
         """Number of features d."""
-        return len(self.weights)
+        return self.metric.dimension
 
     @property
+    def weights(self) -> Array:
+        """(d,): the metric's feature weights w."""
+        return self.metric.weights
+
+    @cached_property
     def scales(self) -> Array:
         """(d,): inverse length scale of each feature, sqrt(w_i) / l."""
         return np.sqrt(self.weights) / self.length_scale
@@ -133,12 +143,12 @@ class ProductKernel:
         """Floating-point operations of k(x, y) for n states and q centres of d features."""
         raise NotImplementedError
 
-    def reweighted(self, weights: NDArray) -> ProductKernel:
-        """The same kernel with other feature weights."""
-        return replace(self, weights=weights)
+    def on(self, metric: Metric) -> ProductKernel:
+        """The same kernel on another metric."""
+        return replace(self, metric=metric)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class RBF(ProductKernel):
     """k_i(x_i, y_i) = exp(-w_i (x_i - y_i)^2 / (2 l^2)): L(u) = -u^2 / 2."""
 
@@ -208,7 +218,7 @@ class RBF(ProductKernel):
         return np.sqrt(gammainc(order + 1, np.asarray(t) ** 2))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Laplace(ProductKernel):
     """k_i(x_i, y_i) = exp(-sqrt(w_i) |x_i - y_i| / l): L(u) = -|u|."""
 
@@ -250,8 +260,8 @@ class Laplace(ProductKernel):
 KERNELS: dict[str, type[ProductKernel]] = {kernel.name: kernel for kernel in (RBF, Laplace)}
 
 
-def kernel_from_name(name: str, length_scale: float, weights: NDArray) -> ProductKernel:
+def kernel_from_name(name: str, length_scale: float, metric: Metric | ArrayLike) -> ProductKernel:
     """The kernel called `name` in files and configurations."""
     if name not in KERNELS:
         raise ConfigError(f"kernel {name!r} is unknown; known are {', '.join(KERNELS)}.{did_you_mean(name, KERNELS)}")
-    return KERNELS[name](length_scale, weights)
+    return KERNELS[name](length_scale, metric)

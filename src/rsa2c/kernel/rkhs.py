@@ -14,47 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from rsa2c.errors import DataError
 from rsa2c.kernel.dictionary import Dictionary, removed
 from rsa2c.kernel.kernels import ProductKernel
-from rsa2c.kernel.linalg import ROUNDING, ridge_regression
-
-
-@dataclass(frozen=True, eq=False)
-class Normaliser:
-    """x = clip((s - mean) / std), frozen after the warm-up; raw observations s in, kernel inputs x out."""
-
-    mean: NDArray[np.float64]
-    std: NDArray[np.float64]
-    clip: float = 10.0
-
-    @classmethod
-    def identity(cls, dimension: int) -> Normaliser:
-        """Clips observations and changes nothing else."""
-        return cls(np.zeros(dimension), np.ones(dimension))
-
-    @classmethod
-    def fitted(cls, observations: NDArray, clip: float = 10.0, smallest_std: float = 1e-3) -> Normaliser:
-        """Mean and standard deviation of raw observations (N, d); a feature that hardly varies, or by no more than the
-        rounding of its mean, keeps its scale."""
-        mean, std = observations.mean(axis=0, dtype=np.float64), observations.std(axis=0, dtype=np.float64)
-        return cls.of(mean, std, clip, smallest_std)
-
-    @classmethod
-    def of(cls, mean: NDArray, std: NDArray, clip: float = 10.0, smallest_std: float = 1e-3) -> Normaliser:
-        """From means and standard deviations (d,); the scale of a feature that hardly varies is one."""
-        least = np.maximum(smallest_std, ROUNDING * np.finfo(np.float64).eps * np.abs(mean))
-        return cls(mean, np.where(std < least, 1.0, std), clip)
-
-    def __call__(self, observations: NDArray) -> NDArray[np.float64]:
-        return np.clip((observations - self.mean) / self.std, -self.clip, self.clip)
-
-    def slope(self, observations: NDArray) -> NDArray[np.float64]:
-        """Derivative of the normalised with respect to the raw features; zero where clipped."""
-        inside = np.abs((observations - self.mean) / self.std) < self.clip
-        return inside / self.std
+from rsa2c.kernel.linalg import ridge_regression
 
 
 @dataclass(frozen=True, eq=False)
 class RKHSFunction:
-    """f(s) = offset + sum_j k(x, x_j) c_j with x = normaliser(s), on a dictionary of states x_j.
+    """f(s) = offset + sum_j k(x, x_j) c_j on a dictionary of states s_j, where x = metric(s) and x_j = metric(s_j).
 
     Coefficients are (q, m), one column per output. Called with raw states (N, d) it gives (N, m), with one
     state (d,) it gives (m,).
@@ -62,7 +27,6 @@ class RKHSFunction:
 
     dictionary: Dictionary
     coefficients: NDArray[np.float64]
-    normaliser: Normaliser
     output_names: tuple[str, ...]
     offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
 
@@ -75,9 +39,9 @@ class RKHSFunction:
             )
 
     @classmethod
-    def zero(cls, dictionary: Dictionary, normaliser: Normaliser, output_names: tuple[str, ...]) -> RKHSFunction:
+    def zero(cls, dictionary: Dictionary, output_names: tuple[str, ...]) -> RKHSFunction:
         """The zero function on a dictionary."""
-        return cls(dictionary, np.zeros((dictionary.size, len(output_names))), normaliser, output_names)
+        return cls(dictionary, np.zeros((dictionary.size, len(output_names))), output_names)
 
     @property
     def kernel(self) -> ProductKernel:
@@ -86,13 +50,13 @@ class RKHSFunction:
 
     @property
     def centres(self) -> NDArray[np.float64]:
-        """(q, d): remembered states in normalised units."""
+        """(q, d): remembered states in the metric's coordinates."""
         return self.dictionary.centres
 
     @property
     def remembered_states(self) -> NDArray[np.float64]:
         """(q, d): remembered states in raw observation units."""
-        return self.centres * self.normaliser.std + self.normaliser.mean
+        return self.dictionary.states
 
     def __repr__(self) -> str:
         kind, d, q = type(self.kernel).__name__, self.kernel.dimension, self.dictionary.size
@@ -100,11 +64,15 @@ class RKHSFunction:
 
     def __call__(self, states: ArrayLike) -> NDArray[np.float64]:
         states, single = self._checked(states)
-        values = self.at(self.normaliser(states))
+        values = self.at(self.coordinates(states))
         return values[0] if single else values
 
+    def coordinates(self, states: NDArray) -> NDArray[np.float64]:
+        """(N, d): raw states (N, d) in the coordinates of the kernel's metric."""
+        return self.kernel.metric(states)
+
     def at(self, x: NDArray) -> NDArray:
-        """(N, m): values at normalised states."""
+        """(N, m): values at coordinates x (N, d)."""
         return self.kernel(x, self.centres) @ self.coefficients + self.offset
 
     def norm(self) -> NDArray[np.float64]:
@@ -115,14 +83,15 @@ class RKHSFunction:
     def gradient(self, states: ArrayLike) -> NDArray[np.float64]:
         """(N, m, d), or (m, d) for one state: derivative with respect to the raw state."""
         states, single = self._checked(states)
-        gradient = self.kernel.gradient(self.normaliser(states), self.centres, self.coefficients)
-        gradient = gradient * self.normaliser.slope(states)[:, None, :]
+        gradient = self.kernel.gradient(self.coordinates(states), self.centres, self.coefficients)
+        gradient = gradient * self.kernel.metric.slope(states)[:, None, :]
         return gradient[0] if single else gradient
 
     def grow(self, dictionary: Dictionary) -> RKHSFunction:
         """The same function on a dictionary that has this one's states first."""
         added = dictionary.size - self.dictionary.size
-        if added < 0 or not np.array_equal(dictionary.centres[: self.dictionary.size], self.centres):
+        first = dictionary.states[: self.dictionary.size]
+        if added < 0 or dictionary.kernel is not self.kernel or not np.array_equal(first, self.remembered_states):
             raise DataError("grow needs a dictionary that begins with this function's states; use project instead.")
         padding = np.zeros((added, self.coefficients.shape[1]))
         return replace(self, dictionary=dictionary, coefficients=np.vstack([self.coefficients, padding]))
@@ -136,30 +105,21 @@ class RKHSFunction:
         )
 
     def project(
-        self, dictionary: Dictionary, x: NDArray, ridge: float = 1e-6, start: NDArray | None = None
+        self, dictionary: Dictionary, states: NDArray, ridge: float = 1e-6, start: NDArray | None = None
     ) -> RKHSFunction:
-        """The function on another dictionary or kernel that agrees best with this one at normalised states x.
+        """The function on another dictionary or kernel that agrees best with this one at raw states (N, d).
 
         In correction form, c' = c + (Phi'^T Phi' / N + ridge K')^-1 Phi'^T (Phi c - Phi' c) / N from a first
         guess c = `start`, so that nothing moves when nothing changed: a ridge towards zero would shrink the
         function each time.
         """
-        x = np.asarray(x, dtype=np.float64)
+        states = np.asarray(states, dtype=np.float64)
         start = np.zeros((dictionary.size, self.coefficients.shape[1])) if start is None else start
-        return self.fitted(dictionary, x, self.kernel(x, self.centres) @ self.coefficients, ridge, start)
-
-    def fitted(
-        self, dictionary: Dictionary, x: NDArray, targets: NDArray, ridge: float, start: NDArray
-    ) -> RKHSFunction:
-        """The function on a dictionary with the values `targets` (N, m), the offset apart, at normalised states x.
-
-        In correction form, as `project`, from the coefficients `start`.
-        """
-        coefficients = start
-        features = dictionary.kernel(x, dictionary.centres)
-        error = targets - features @ coefficients
+        targets = self.kernel(self.coordinates(states), self.centres) @ self.coefficients
+        features = dictionary.kernel(dictionary.kernel.metric(states), dictionary.centres)
+        error = targets - features @ start
         correction = ridge_regression(features, error, dictionary.gram, ridge, "the re-projection", "Raise its ridge")
-        return replace(self, dictionary=dictionary, coefficients=coefficients + correction)
+        return replace(self, dictionary=dictionary, coefficients=start + correction)
 
     def _checked(self, states: ArrayLike) -> tuple[NDArray[np.float64], bool]:
         array = np.asarray(states, dtype=np.float64)

@@ -46,7 +46,7 @@ class Embedded:
     def nearest(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
         """(N,): similarity of each state to its nearest state in the actor's dictionary."""
         f = self.agent.policy_mean
-        return np.asarray(f.kernel(f.normaliser(states), f.centres).max(axis=1))
+        return np.asarray(f.kernel(f.coordinates(states), f.centres).max(axis=1))
 
     @property
     def precision(self) -> str:
@@ -62,13 +62,14 @@ class Embedded:
     def document(self) -> dict[str, Any]:
         """The policy for the page, with reference results at a few states, against which the page checks itself."""
         agent = self.agent
-        normaliser, bounds = agent.policy_mean.normaliser, agent.policy.bounds
+        metric, bounds = agent.policy_mean.kernel.metric, agent.policy.bounds
         reference = agent.background[-REFERENCE_STATES:]
         return {
             "kernel": agent.policy_mean.kernel.name,
-            "mean": normaliser.mean,
-            "std": normaliser.std,
-            "clip": normaliser.clip,
+            "mean": metric.mean,
+            "std": metric.std,
+            "clip": metric.clip,
+            "tails": metric.tails,
             "squash": bounds.squash,
             "low": bounds.low,
             "high": bounds.high,
@@ -99,12 +100,12 @@ class Embedded:
     def _nodes(self, function: RKHSFunction) -> int:
         """Enough nodes for visited states, and for the corners of their range, which sliders can reach."""
         visited = self.agent.background
-        x = function.normaliser(np.vstack([visited[-6:], visited.min(axis=0), visited.max(axis=0)]))
-        background = function.normaliser(visited[:64])
+        x = function.coordinates(np.vstack([visited[-6:], visited.min(axis=0), visited.max(axis=0)]))
+        background = function.coordinates(visited[:64])
         game = Game(x, background, function.centres, function.coefficients, function.kernel)
         return choose_nodes(game, TOLERANCE)[0]
 
     def _typical(self) -> int:
         """Index of the visited state nearest to the median of all visited states."""
-        x = self.agent.policy_mean.normaliser(self.agent.background)
+        x = self.agent.policy_mean.coordinates(self.agent.background)
         return int(np.abs(x - np.median(x, axis=0)).sum(axis=1).argmin())

@@ -86,13 +86,15 @@ def coherence(dictionary: Dictionary) -> float:
 
 
 def representation_error(
-    kernel: ProductKernel, centres: Array, moved: Array, state: Array, moved_state: Array
+    kernel: ProductKernel, remembered: Array, moved: Array, state: Array, moved_state: Array
 ) -> float:
-    """delta_V for a unit coefficient, exactly: |P k(., s) - P' k(., s')|_H, P and P' projecting on each dictionary."""
-    before, after = Dictionary(kernel, centres, np.zeros(len(centres))), Dictionary(kernel, moved, np.zeros(len(moved)))
-    a = before.solve(kernel(centres, state[None]))[:, 0]
-    b = after.solve(kernel(moved, moved_state[None]))[:, 0]
-    squared = a @ before.gram @ a - 2 * a @ kernel(centres, moved) @ b + b @ after.gram @ b
+    """delta_V for a unit coefficient, exactly: |P k(., s) - P' k(., s')|_H, P and P' projecting on the dictionaries of
+    the remembered and of the moved raw states (q, d)."""
+    before, after = (Dictionary(kernel, each, np.zeros(len(each))) for each in (remembered, moved))
+    near, far = kernel.metric(state[None]), kernel.metric(moved_state[None])
+    a = before.solve(kernel(before.centres, near))[:, 0]
+    b = after.solve(kernel(after.centres, far))[:, 0]
+    squared = a @ before.gram @ a - 2 * a @ kernel(before.centres, after.centres) @ b + b @ after.gram @ b
     return float(np.sqrt(max(squared, 0.0)))
 
 
@@ -116,7 +118,7 @@ def return_factor(gamma: float) -> float:
 
 def _feature_distance(function: RKHSFunction, states: Array, moved: Array) -> float:
     """The largest |k(., x) - k(., y)|_H^2 = 2 - 2 k(x, y) between states (N, d) and perturbed ones (K, N, d)."""
-    x, y = function.normaliser(states), function.normaliser(moved)
+    x, y = function.coordinates(states), function.coordinates(moved)
     log_kernel = function.kernel.log_factor((y - x) * function.kernel.scales).sum(axis=-1)
     return float(-2 * np.expm1(log_kernel).min())
 
@@ -150,7 +152,7 @@ def _shap_rows(
     if d > ENUMERATED:
         why = f"M_Gamma is a supremum over 2^{d} coalitions of features; it is computed up to {ENUMERATED} features."
         return [*rows, Quantity(name, None, None, why)]
-    constant = conditional_norm(value.kernel, value.normaliser(background), CME_RIDGE)
+    constant = conditional_norm(value.kernel, value.coordinates(background), CME_RIDGE)
     bound = norm * float(np.sqrt(8 * constant * delta_psi))
     measured = largest_change(method="cme", embedding="paper", ridge=CME_RIDGE)
     how = f"M_Gamma = {constant:.3g}, the paper's embedding, ridge {CME_RIDGE:g}."
@@ -160,15 +162,15 @@ def _shap_rows(
 def _representation_rows(
     value: RKHSFunction, states: Array, region: Region, rng: np.random.Generator
 ) -> list[Quantity]:
-    dictionary, normaliser = value.dictionary, value.normaliser
-    raw = value.remembered_states
+    dictionary, remembered = value.dictionary, value.remembered_states
+    q, d = remembered.shape
     uniform = Region(float(np.max(region.epsilon)), region.norm, region.scale)
     exact = 0.0
     for _ in range(TRIALS):
-        moved = normaliser(raw + uniform.sampled([rng] * len(raw), raw.shape[1]))
-        state = states[[rng.integers(len(states))]]
-        near = normaliser(state + uniform.sampled([rng], raw.shape[1]))[0]
-        error = representation_error(dictionary.kernel, dictionary.centres, moved, normaliser(state)[0], near)
+        moved = remembered + uniform.sampled([rng] * q, d)
+        state = states[rng.integers(len(states))]
+        near = state + uniform.sampled([rng], d)[0]
+        error = representation_error(dictionary.kernel, remembered, moved, state, near)
         exact = max(exact, error)
     rho = coherence(dictionary)
     refusal = (

@@ -24,14 +24,14 @@ class Local:
     """
 
     def __init__(self, function: RKHSFunction, states: ArrayLike, scale: float | Array = 1.0) -> None:
-        self.function, self.kernel, self.normaliser = function, function.kernel, function.normaliser
+        self.function, self.kernel, self.metric = function, function.kernel, function.kernel.metric
         self.states = checked("states", states, function.kernel.dimension)
         self.scales = function.kernel.scales
         self.unit = np.broadcast_to(scale, self.scales.shape)
         """Raw size of one unit of each feature."""
-        self.axes = self.scales * self.unit / self.normaliser.std
+        self.axes = self.scales * self.unit / self.metric.std
         """Size in kernel units of a perturbation of one unit of each feature."""
-        self.x = self.normaliser(self.states)
+        self.x = self.metric(self.states)
         coefficients = function.coefficients
         features = function.kernel(self.x, function.centres)
         self.value = features @ coefficients
@@ -88,8 +88,8 @@ class Reach:
     def __init__(self, local: Local, epsilon: Array, norm: Norm) -> None:
         self.local, self.norm, self.epsilon = local, norm, epsilon[:, None]
         raw = self.epsilon * local.unit
-        self.low = (local.normaliser(local.states - raw) - local.x) * local.scales
-        self.high = (local.normaliser(local.states + raw) - local.x) * local.scales
+        self.low = (local.metric(local.states - raw) - local.x) * local.scales
+        self.high = (local.metric(local.states + raw) - local.x) * local.scales
         widest = np.maximum(-self.low, self.high)
         self.distance = np.linalg.norm(widest, axis=1)[:, None]
         """(N, 1): largest |D|_2."""

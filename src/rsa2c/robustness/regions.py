@@ -22,13 +22,13 @@ def unit_scale(policy: Any, units: str) -> float | Array:
         raise ConfigError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}.")
     if units == "raw":
         return 1.0
-    normaliser = getattr(getattr(policy, "policy_mean", None), "normaliser", None)
-    if normaliser is None:
+    metric = getattr(getattr(getattr(policy, "policy_mean", None), "kernel", None), "metric", None)
+    if metric is None:
         raise ConfigError(
-            f"units='normalised' needs an agent with a normaliser, which {type(policy).__name__} does not have. "
+            f"units='normalised' needs an agent with a kernel, which {type(policy).__name__} does not have. "
             "Use units='raw'."
         )
-    return np.asarray(normaliser.std, dtype=np.float64)
+    return np.asarray(metric.std, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

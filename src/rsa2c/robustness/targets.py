@@ -50,9 +50,9 @@ def policy_target(policy: Any, region: Region) -> Target:
 
 def pulled(function: RKHSFunction, states: Array, weights: Array) -> Array:
     """(n, d): gradient of sum_o weights_no f_o at each raw state, for weights (n, m) on the outputs; O(n q (m + d))."""
-    x = function.normaliser(states)
+    x = function.coordinates(states)
     pull = function.kernel.pull(x, function.centres, weights @ function.coefficients.T)
-    return np.asarray(pull * function.normaliser.slope(states))
+    return np.asarray(pull * function.kernel.metric.slope(states))
 
 
 def differenced(score: Callable[..., Array], states: Array, region: Region, *rows: Array) -> Array:

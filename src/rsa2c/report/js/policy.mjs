@@ -71,8 +71,9 @@ export class Policy {
   }
 
   normaliseOne(s, i) {
-    const { mean, std, clip } = this.spec;
-    return Math.min(clip, Math.max(-clip, (s - mean.data[i]) / std.data[i]));
+    const { mean, std, clip, tails } = this.spec;
+    const z = Math.min(clip, Math.max(-clip, (s - mean.data[i]) / std.data[i]));
+    return tails === "logarithmic" ? Math.asinh(z) : z;
   }
 
   normalise(state) {

@@ -1,0 +1,102 @@
+"""How a kernel measures raw observations: centred, scaled, with bounded tails, and weighted feature by feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rsa2c.errors import DataError
+from rsa2c.kernel.linalg import ROUNDING
+
+Array = NDArray[np.float64]
+Tails = Literal["clipped", "logarithmic"]
+SMALLEST_STD = 1e-3
+"""Standard deviation under which a feature counts as constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """Coordinates x of raw observations s, and the squared distance sum_i w_i (x_i - y_i)^2.
+
+    With z = (s - mean) / std, clipped at +-`clip`, x is z itself, or with logarithmic tails asinh(z): about z near the
+    mean and sign(z) log |2 z| far from it. So contact forces of a hundred standard deviations are no distance of their
+    own, and states far from the usual ones still differ. `mean`, `std` and `weights` w are (d,).
+    """
+
+    mean: Array
+    std: Array
+    clip: float
+    weights: Array
+    tails: Tails = "clipped"
+
+    def __post_init__(self) -> None:
+        for name in ("mean", "std", "weights"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            positive = name == "mean" or bool(np.all(array > 0))
+            if array.ndim != 1 or not np.all(np.isfinite(array)) or not positive:
+                kind = "numbers" if name == "mean" else "positive numbers"
+                raise DataError(f"the metric's {name} must be a vector of finite {kind}, got {getattr(self, name)!r}.")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if not len(self.mean) == len(self.std) == len(self.weights):
+            sizes = f"{len(self.mean)}, {len(self.std)} and {len(self.weights)}"
+            raise DataError(f"the metric's mean, std and weights must have one entry per feature, got {sizes}.")
+        if self.tails not in get_args(Tails):
+            raise DataError(f"the metric's tails must be 'clipped' or 'logarithmic', got {self.tails!r}.")
+        if not self.clip > 0:
+            raise DataError(f"the metric's clip must be positive, got {self.clip}.")
+
+    @classmethod
+    def weighted(cls, weights: ArrayLike) -> Metric:
+        """Observations as they are, with these feature weights (d,)."""
+        d = np.size(weights)
+        return cls(np.zeros(d), np.ones(d), np.inf, np.asarray(weights))
+
+    @classmethod
+    def fitted(cls, observations: NDArray, clip: float = 10.0, tails: Tails = "clipped") -> Metric:
+        """Mean and standard deviation of raw observations (N, d), and equal weights."""
+        mean, std = observations.mean(axis=0, dtype=np.float64), observations.std(axis=0, dtype=np.float64)
+        return cls(mean, np.ones(len(mean)), clip, np.ones(len(mean)), tails).rescaled(mean, std)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return len(self.weights)
+
+    def __call__(self, observations: NDArray) -> Array:
+        """x, the coordinates of raw observations (..., d)."""
+        z = np.clip((observations - self.mean) / self.std, -self.clip, self.clip)
+        return z if self.tails == "clipped" else np.arcsinh(z)
+
+    def slope(self, observations: NDArray) -> Array:
+        """dx/ds, feature by feature, (..., d); zero where clipped, and nowhere more than 1 / std."""
+        z = (observations - self.mean) / self.std
+        slope = (np.abs(z) < self.clip) / self.std
+        return slope if self.tails == "clipped" else slope / np.sqrt(1.0 + z**2)
+
+    def reweighted(self, weights: NDArray) -> Metric:
+        """The same coordinates with other feature weights."""
+        return replace(self, weights=weights)
+
+    def rescaled(self, mean: NDArray, std: NDArray) -> Metric:
+        """The same weights and tails on coordinates with other means and standard deviations.
+
+        The scale of a feature that hardly varies, or by no more than the rounding of its mean, is one.
+        """
+        least = np.maximum(SMALLEST_STD, ROUNDING * np.finfo(np.float64).eps * np.abs(mean))
+        return replace(self, mean=mean, std=np.where(std < least, 1.0, std))
+
+    def between(self, other: Metric, share: float) -> Metric:
+        """A share of the way to another metric: means and weights linearly, standard deviations by their logarithms."""
+        if share == 1.0:
+            return other
+        return Metric(
+            self.mean + share * (other.mean - self.mean),
+            self.std * (other.std / self.std) ** share,
+            other.clip,
+            self.weights + share * (other.weights - self.weights),
+            other.tails,
+        )
