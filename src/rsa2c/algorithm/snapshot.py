@@ -223,7 +223,9 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     )
 
 
-def _acting(tensors: Tensors, tails: dict[str, Any], bounds: ActionBounds, config: Config, task: Task) -> dict[str, Any]:
+def _acting(
+    tensors: Tensors, tails: Metadata, bounds: ActionBounds, config: Config, task: Task
+) -> dict[str, Any]:
     """Policy, value, advantage and background, as fields of `TrainingState` and `Kept`."""
     sigma = tensors["policy/sigma"]
     if not np.all(sigma > 0):
