@@ -141,7 +141,7 @@ def _explained(
         )
     document["trust"]["certificates"] = missing.attempt("trust", "The certificate", lambda: certificates.table(agent))
     if not data.has_log:
-        document["result"]["agent"] = {"steps": agent.num_timesteps, "states": agent.dictionary_sizes}
+        document["result"]["agent"] = {"steps": data.steps, "states": agent.dictionary_sizes}
     sizes = (len(agent.feature_names), len(agent.action_names), agent.dictionary_size)
     document["result"]["operations"] = missing.attempt("result", "The cost", lambda: mean_flops(agent.config, *sizes))
     _played(data, embedded, episode_count, missing, document)

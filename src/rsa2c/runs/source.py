@@ -65,6 +65,10 @@ class ModelData(AgentData):
         return {**found, **known, "commit": self.card.commit}
 
     @property
+    def steps(self) -> int:
+        return self.total_timesteps if self.card is None else self.card.steps
+
+    @property
     def has_log(self) -> bool:
         return False
 
