@@ -30,7 +30,7 @@ from rsa2c.runs.training import train_run
 from strangers import DATA
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
-from zoo import TOLERANCE, acting, add, packed  # noqa: E402
+from zoo import TOLERANCE, acting, add, packed
 
 CARDS = zoo.cards()
 QUICK = ("Pendulum-v1", "rsa2c/LQR-v0", "MountainCarContinuous-v0", "InvertedPendulum-v5")
