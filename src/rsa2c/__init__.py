@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rsa2c.kernel.kernels import RBF, Laplace
     from rsa2c.kernel.metric import Metric
     from rsa2c.kernel.rkhs import RKHSFunction
+    from rsa2c.runs.source import load
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "RKHSFunction",
     "evaluate",
     "explain_policy",
+    "load",
     "make_config",
     "make_env",
 ]
@@ -57,5 +59,6 @@ __getattr__, __dir__ = lazy(
         "kernel.kernels": ["RBF", "Laplace"],
         "kernel.metric": ["Metric"],
         "kernel.rkhs": ["RKHSFunction"],
+        "runs.source": ["load"],
     },
 )

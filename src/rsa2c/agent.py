@@ -22,6 +22,7 @@ from rsa2c.envs.single import make_single
 from rsa2c.errors import ConfigError, EnvError
 from rsa2c.progress import progress
 from rsa2c.trained import Trained
+from rsa2c.zoo import located
 
 
 class RSA2C(Trained):
@@ -166,8 +167,9 @@ class RSA2C(Trained):
 
     @classmethod
     def load(cls, path: str | PathLike[str], env: EnvLike | None = None) -> RSA2C:
-        """The agent in a file; `env` is needed to train further only if it was trained on a factory or VectorEnv."""
-        return cls.of(Snapshot.load(path), env)
+        """The agent in a file, or zoo:ID; `env` is needed to train further only if it was trained on a factory or
+        VectorEnv."""
+        return cls.of(Snapshot.load(located(path)), env)
 
     @classmethod
     def of(cls, snapshot: Snapshot, env: EnvLike | None = None) -> RSA2C:

@@ -15,9 +15,11 @@ class ReportOptions:
     """Which run, and where to write."""
 
     run: tyro.conf.Positional[str]
-    """Run folder, its name under ./runs, or a folder of runs (a sweep), which are then compared."""
+    """Run folder, its name under ./runs, a model file, zoo:ID (`rsa2c zoo` lists them), or a folder of runs (a sweep),
+    which are then compared."""
     out: str | None = None
-    """HTML file to write; unset: report.html in the folder."""
+    """HTML file to write; unset: report.html in the folder, or report-<name>.html beside a model file and, for the zoo,
+    in the current folder."""
     episodes: int | None = None
     """Episodes of the final score; unset: 100, or fewer if episodes are long."""
 

@@ -1,10 +1,12 @@
-"""The data of a run folder: every file is read when it is first needed, and only once."""
+"""What is known of a trained agent, and the data of a run folder: every file is read when it is first needed, and only
+once."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,18 +25,45 @@ if TYPE_CHECKING:
 Arrays = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True, eq=False)
-class RunData:
-    """What the files of a run folder say. It does not change when the folder does: after training, read it again."""
+class AgentData:
+    """What is known of a trained agent: the run's log where there is one, and otherwise nothing of it."""
 
-    run: Run
     document: dict[str, Any]
-    """`config.yaml`, as `Run.read_config` returns it."""
+    """What was asked for, as `config.yaml` has it: environment, algorithm, preset, total_timesteps, config."""
 
-    @classmethod
-    def of(cls, run: Run | RunData) -> RunData:
-        """The data of a run; data that were already read are returned unchanged."""
-        return run if isinstance(run, RunData) else cls(run, run.read_config())
+    @property
+    def name(self) -> str:
+        """What a command calls it."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """What a page calls it, without folders."""
+        return self.name
+
+    def output(self, file_name: str) -> Path:
+        """Where a command writes a file about it if it is not told where."""
+        raise NotImplementedError
+
+    @property
+    def has_kernel_agent(self) -> bool:
+        """Whether there is a kernel agent to look at; a run has none before its first checkpoint."""
+        return True
+
+    @property
+    def agent(self) -> RSA2C | Baseline:
+        """The policy."""
+        raise NotImplementedError
+
+    @property
+    def kernel_agent(self) -> RSA2C:
+        """The same, if it has to be a kernel agent."""
+        if self.is_baseline:
+            raise ConfigError(
+                f"run {self.name} is a {self.algorithm} run, a neural network; this needs a kernel agent, such as "
+                "--algorithm rsa2c-kme trains."
+            )
+        return self.agent  # type: ignore[return-value]
 
     @property
     def environment(self) -> str:
@@ -50,13 +79,73 @@ class RunData:
 
     @property
     def total_timesteps(self) -> int:
-        """Training steps that the run was asked to make."""
+        """Training steps that were asked for."""
         return self.document["total_timesteps"]
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The run's configuration as stored, field by field."""
+        """The configuration as stored, field by field."""
         return self.document["config"]
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is a log of the training."""
+        return True
+
+    @property
+    def metrics(self) -> list[dict[str, str]]:
+        """A row for each epoch."""
+        return []
+
+    @property
+    def evaluations(self) -> Arrays | None:
+        """The evaluations during training."""
+        return None
+
+    @property
+    def attributions(self) -> Arrays | None:
+        """Importances and kernel weights during training."""
+        return None
+
+    @property
+    def returns(self) -> Arrays | None:
+        """The returns of the final evaluation."""
+        return None
+
+    @property
+    def steps(self) -> int:
+        """Training steps done."""
+        return self.total_timesteps
+
+
+@dataclass(frozen=True, eq=False)
+class RunData(AgentData):
+    """What the files of a run folder say. It does not change when the folder does: after training, read it again."""
+
+    run: Run
+    document: dict[str, Any]
+    """`config.yaml`, as `Run.read_config` returns it."""
+
+    @classmethod
+    def of(cls, run: Run | RunData) -> RunData:
+        """The data of a run; data that were already read are returned unchanged."""
+        return run if isinstance(run, RunData) else cls(run, run.read_config())
+
+    @property
+    def name(self) -> str:
+        return str(self.run.path)
+
+    @property
+    def label(self) -> str:
+        return self.run.path.name
+
+    @property
+    def has_kernel_agent(self) -> bool:
+        return self.run.state_path.exists()
+
+    def output(self, file_name: str) -> Path:
+        """In the run's folder."""
+        return self.run.path / file_name
 
     @cached_property
     def config(self) -> Config | BaselineConfig:
@@ -156,13 +245,3 @@ class RunData:
         if self.run.model_path.exists():
             return RSA2C.load(self.run.model_path)
         raise NotFoundError(f"run {self.run.path} has no checkpoint yet. Train it with: rsa2c resume {self.run.path}")
-
-    @property
-    def kernel_agent(self) -> RSA2C:
-        """The same, if it has to be a kernel agent."""
-        if self.is_baseline:
-            raise ConfigError(
-                f"run {self.run.path} is a {self.algorithm} run, a neural network; this needs a kernel agent, such as "
-                "--algorithm rsa2c-kme trains."
-            )
-        return self.agent  # type: ignore[return-value]
