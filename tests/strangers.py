@@ -32,6 +32,7 @@ from rsa2c.files import tensor_bytes
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 from rsa2c.runs.sweep import Grid
+from rsa2c.zoo import FOLDER
 
 DATA = Path(__file__).parent / "data" / "run-v1"
 CORPUS = Path(__file__).parent / "corpus"
@@ -96,6 +97,7 @@ def _npz(name: str) -> Callable[[Path], None]:
 
 TARGETS: dict[str, Target] = {
     "model": Target("model.safetensors", (DATA / "model.safetensors").read_bytes(), _model),
+    "zoo": Target("zoo.safetensors", (FOLDER / "Pendulum-v1.safetensors").read_bytes(), _model),
     "state": Target("state.safetensors", (DATA / "state.safetensors").read_bytes(), _state),
     "explanation": Target("explanation.npz", (DATA / "explanation.npz").read_bytes(), _explanation),
     "evaluations": Target("evaluations.npz", (DATA / "evaluations.npz").read_bytes(), _npz("evaluations")),

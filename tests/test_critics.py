@@ -183,20 +183,3 @@ def test_lstd_can_be_damped_towards_the_previous_values():
     np.testing.assert_array_equal(lstd(phi, batch, gamma, lam, ridge, gram, previous, 0.0)[0], free)
     close, shift = lstd(phi, batch, gamma, lam, ridge, gram, 0 * previous + 3.0, 1e9)
     np.testing.assert_allclose(phi @ close + shift, 3.0, atol=1e-6)
-
-
-def test_an_advantage_fit_can_remember_the_previous_one():
-    """(1 - memory) times the fresh fit plus memory times the ridge projection of the old direction."""
-    batch, memory, ridge = random_batch(7), 0.3, 1e-2
-    phi, gram = features(batch)
-    phi, covariance = phi[batch.state_index], np.diag([0.25, 0.5])
-    rng = np.random.default_rng(8)
-    noise, target, old = rng.normal(size=(batch.n, 2)), rng.normal(size=batch.n), rng.normal(size=(len(gram), 2))
-    fit = fit_advantage(phi, noise, target, gram, covariance, ridge, phi @ old, memory)
-    fresh = fit_advantage(phi, noise, target, gram, covariance, ridge)
-    for j, variance in enumerate(np.diag(covariance)):
-        moment = phi.T @ phi / batch.n / variance
-        projected = np.linalg.solve(moment + ridge * gram, moment @ old[:, j])
-        expected = (1 - memory) * fresh.weights[:, j] + memory * projected
-        np.testing.assert_allclose(fit.weights[:, j], expected, rtol=1e-7)
-    np.testing.assert_array_equal(fit.gradient, fresh.gradient)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rsa2c.kernel.kernels import RBF, Laplace
     from rsa2c.kernel.metric import Metric
     from rsa2c.kernel.rkhs import RKHSFunction
+    from rsa2c.runs.source import load
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ __all__ = [
     "RKHSFunction",
     "evaluate",
     "explain_policy",
+    "load",
     "make_config",
     "make_env",
 ]
@@ -55,5 +57,6 @@ __getattr__, __dir__ = lazy(
         "kernel.kernels": ["RBF", "Laplace"],
         "kernel.metric": ["Metric"],
         "kernel.rkhs": ["RKHSFunction"],
+        "runs.source": ["load"],
     },
 )

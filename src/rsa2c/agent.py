@@ -29,6 +29,7 @@ from rsa2c.errors import ConfigError, EnvError
 from rsa2c.progress import progress
 from rsa2c.sb3.callbacks import Callback, StopTraining, hooks
 from rsa2c.sb3.methods import SB3Methods, check_sb3_arguments
+from rsa2c.zoo import located
 
 
 class RSA2C(SB3Methods):
@@ -229,9 +230,9 @@ class RSA2C(SB3Methods):
 
     @classmethod
     def load(cls, path: str | PathLike[str], env: EnvLike | None = None, **options: Any) -> RSA2C:
-        """The agent in a file; `env` is needed to train further only if it was trained on a factory or VectorEnv, and
-        must have the same spaces. Options are `verbose`, `tensorboard_log` and `device`."""
-        return cls.of(Snapshot.load(path), env, **options)
+        """The agent in a file, or zoo:ID; `env` is needed to train further only if it was trained on a factory or
+        VectorEnv, and must have the same spaces. Options are `verbose`, `tensorboard_log` and `device`."""
+        return cls.of(Snapshot.load(located(path)), env, **options)
 
     @classmethod
     def of(cls, snapshot: Snapshot, env: EnvLike | None = None, **options: Any) -> RSA2C:

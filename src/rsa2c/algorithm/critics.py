@@ -85,30 +85,17 @@ class AdvantageFit:
 
 
 def fit_advantage(
-    phi: NDArray,
-    noise: NDArray,
-    advantages: NDArray,
-    gram: NDArray,
-    covariance: NDArray,
-    ridge: float,
-    previous: NDArray | None = None,
-    memory: float = 0.0,
+    phi: NDArray, noise: NDArray, advantages: NDArray, gram: NDArray, covariance: NDArray, ridge: float
 ) -> AdvantageFit:
     """Compatible ridge regression of the advantages A (N,) on K(s, .) Sigma^-1 (u - h(s)), with noise u - h (N, m).
 
     w_A = (G kron Sigma^-1 + ridge K_DD kron I)^-1 vec(g): the feature Gram enters by its expectation over
-    actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance. With the direction
-    v (N, m) of the `previous` fit at the states, (1 - memory) g + memory Phi^T v Sigma^-1 / N takes the place of g: an
-    average over epochs, which follows changes of dictionary and kernel.
+    actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance.
     """
     moment = second_moment(phi)
     gradient = policy_gradient(phi, noise, advantages, covariance)
-    right = gradient
-    if previous is not None and memory > 0:
-        remembered = (phi.T @ previous.astype(phi.dtype)).astype(np.float64) / len(phi)
-        right = (1 - memory) * gradient + memory * np.linalg.solve(covariance, remembered.T).T
     variances, basis = np.linalg.eigh(covariance)
-    rotated = right @ basis
+    rotated = gradient @ basis
     solution = np.empty_like(rotated)
     for variance in np.unique(variances):
         columns = variances == variance

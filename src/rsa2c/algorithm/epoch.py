@@ -87,7 +87,7 @@ def epoch(
         guided = attribute_and_reweight(policy, value, state.importances, batch, values, advantage, config, t, rngs)
     with clock("advantage"):
         actor_basis = Basis.of(guided.policy.mean.dictionary)
-        fit = fit_advantage_critic(guided.policy, batch, advantage, state.advantage, config)
+        fit = fit_advantage_critic(guided.policy, batch, advantage, config)
     with clock("actor"):
         policy_after, kl = step_actor(guided.policy, fit, config, t, state.steps)
     mean = policy_after.mean

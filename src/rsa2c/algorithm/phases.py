@@ -18,7 +18,7 @@ from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.rollout import Batch, collect
 from rsa2c.algorithm.state import dtype_of
-from rsa2c.config import LSTD, ClosedAdvantage, Config, KLStep, LearnedSigma, NoValue, ReleasedAdvantage, ScheduledSigma
+from rsa2c.config import LSTD, Config, KLStep, LearnedSigma, NoValue, ReleasedAdvantage, ScheduledSigma
 from rsa2c.kernel.rkhs import RKHSFunction
 
 ROUNDING_POWER = 0.6
@@ -103,20 +103,16 @@ def standardised(advantage: NDArray) -> NDArray[np.float64]:
 
 
 def fit_advantage_critic(
-    policy: GaussianPolicy, batch: Batch, advantage: NDArray, previous: RKHSFunction, config: Config
+    policy: GaussianPolicy, batch: Batch, advantage: NDArray, config: Config
 ) -> AdvantageFit:
-    """The Advantage Critic on the actor's dictionary, in closed form; `previous` is that of the epoch before."""
+    """The Advantage Critic on the actor's dictionary, in closed form."""
     rule, dictionary, covariance = config.advantage, policy.mean.dictionary, policy.covariance
     phi = dictionary.features(batch.points.dtype.type)(batch.states)
     noise = batch.latents - batch.means
     target = standardised(advantage)
     if isinstance(rule, ReleasedAdvantage):
         target = released.clipped_advantage(target, rule)
-    remembered, memory = None, 0.0
-    if isinstance(rule, ClosedAdvantage) and rule.advantage_memory > 0:
-        remembered, memory = previous(batch.raw_states), rule.advantage_memory
-    ridge = rule.advantage_ridge
-    fit = fit_advantage(phi, noise, target, dictionary.gram, covariance, ridge, remembered, memory)
+    fit = fit_advantage(phi, noise, target, dictionary.gram, covariance, rule.advantage_ridge)
     if isinstance(rule, ReleasedAdvantage) and rule.smooth_advantage:
         fit = released.smoothed(fit, phi, noise, covariance)
     return fit

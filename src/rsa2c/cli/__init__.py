@@ -22,6 +22,7 @@ from rsa2c.cli import evaluate  # noqa: F401
 from rsa2c.cli import explain  # noqa: F401
 from rsa2c.cli import report  # noqa: F401
 from rsa2c.cli import certify  # noqa: F401
+from rsa2c.cli import zoo  # noqa: F401
 from rsa2c.cli import sweep  # noqa: F401
 from rsa2c.cli import reproduce  # noqa: F401
 from rsa2c.cli import profile  # noqa: F401
@@ -80,6 +81,7 @@ def _usage() -> str:
             "examples:",
             "  rsa2c train Pendulum-v1                train, and print where the files are",
             "  rsa2c train Pendulum-v1 --kl 0.02      every setting is a flag",
+            "  rsa2c report zoo:Pendulum-v1           the report of an agent that comes with rsa2c",
             "  rsa2c train Ant-v5 --help              the main settings, with the preset's values (--help-all: all)",
         ]
     )

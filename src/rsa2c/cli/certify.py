@@ -22,7 +22,7 @@ class CertifyOptions:
     """Which run, and against which observation errors."""
 
     run: tyro.conf.Positional[str]
-    """Run folder, or its name under ./runs."""
+    """Run folder, its name under ./runs, a model file, or zoo:ID (`rsa2c zoo` lists them)."""
     epsilon: float
     """Size of the observation errors."""
     norm: Literal["l2", "linf"] = "l2"
@@ -46,12 +46,11 @@ def certify(arguments: list[str]) -> None:
     from rsa2c.algorithm.threads import limited_threads
     from rsa2c.robustness.bounds import paper_quantities
     from rsa2c.robustness.regions import Region, unit_scale
-    from rsa2c.runs.folder import Run
-    from rsa2c.runs.training import load_agent
+    from rsa2c.runs.source import opened
 
     if options.amount is not None and not options.amount > 0:
         raise ConfigError(f"amount must be positive, got {options.amount}.")
-    agent = load_agent(Run.open(options.run))
+    agent = opened(options.run).kernel_agent
     states = visited(agent, options.states, "certify")
     certificate = agent.certify(states, options.epsilon, options.norm, options.units)
     unit = "raw observation units" if options.units == "raw" else "standard deviations of the kernel's metric"

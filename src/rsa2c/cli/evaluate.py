@@ -18,7 +18,7 @@ class EvaluateOptions:
     """Which run, and under which conditions."""
 
     run: tyro.conf.Positional[str]
-    """Run folder, or its name under ./runs."""
+    """Run folder, its name under ./runs, a model file, or zoo:ID (`rsa2c zoo` lists them)."""
     episodes: int = 100
     """Episodes, started from seed, seed + 1, ..."""
     noise_variance: float = 0.0
@@ -45,12 +45,11 @@ def evaluate(arguments: list[str]) -> None:
     if (options.attack is None) != (options.epsilon is None):
         raise ConfigError("--attack and --epsilon go together: give both, or neither.")
     from rsa2c.robustness.attacks import make_attack
-    from rsa2c.runs.data import RunData
     from rsa2c.runs.evaluation import evaluate_policy
-    from rsa2c.runs.folder import Run
+    from rsa2c.runs.source import opened
 
-    run = Run.open(options.run)
-    agent = RunData.of(run, typed_env(options.env)).agent
+    data = opened(options.run, typed_env(options.env))
+    agent = data.agent
     attack = None
     if options.attack is not None and options.epsilon is not None:
         attack = make_attack(options.attack, agent, options.epsilon, options.norm)
@@ -60,7 +59,7 @@ def evaluate(arguments: list[str]) -> None:
         summary = {"mean": result.mean, "std": result.std, "interval": interval}
         series = {"returns": result.returns.tolist(), "lengths": result.lengths.tolist()}
         asked = {key: value for key, value in asdict(options).items() if key not in ("env", "json", "run")}
-        context = {"run": str(run.path), "environment": agent.env_id, "num_timesteps": agent.num_timesteps}
+        context = {"run": data.name, "environment": agent.env_id, "num_timesteps": agent.num_timesteps}
         print(json.dumps({**context, **asked, **summary, **series}, indent=2, allow_nan=False))
         return
     low, high = result.interval()

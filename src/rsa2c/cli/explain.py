@@ -12,7 +12,7 @@ from rsa2c.cli.command import choice, command, parse, visited
 
 if TYPE_CHECKING:
     from rsa2c.attribution.explanation import Explanation
-    from rsa2c.runs.data import RunData
+    from rsa2c.runs.data import AgentData
 
 
 @dataclass
@@ -20,7 +20,7 @@ class ExplainOptions:
     """Which run, which of its functions, and how."""
 
     run: tyro.conf.Positional[str]
-    """Run folder, or its name under ./runs."""
+    """Run folder, its name under ./runs, a model file, or zoo:ID (`rsa2c zoo` lists them)."""
     of: Annotated[str, choice("value", "action", "advantage")] = "value"
     """What is explained."""
     method: Annotated[str, choice("kme", "cme")] = "kme"
@@ -28,7 +28,8 @@ class ExplainOptions:
     states: int = 200
     """States explained, of those the agent visited last."""
     out: str | None = None
-    """Data file to write, an .npz; the plots take its name. Unset: explain_<of>_<method>.npz in the run folder."""
+    """Data file to write, an .npz; the plots take its name. Unset: explain_<of>_<method>.npz in the run folder,
+    or explain_<of>_<method>-<name>.npz beside a model file and, for the zoo, in the current folder."""
 
 
 @command
@@ -39,14 +40,13 @@ def explain(arguments: list[str]) -> None:
     """
     options = parse(ExplainOptions, arguments, explain)
     from rsa2c.errors import MissingExtraError
-    from rsa2c.runs.data import RunData
-    from rsa2c.runs.folder import Run
+    from rsa2c.runs.source import opened
 
-    data = RunData.of(Run.open(options.run))
+    data = opened(options.run)
     agent = data.kernel_agent
     states = visited(agent, options.states, "explain")
     explanation = agent.explain(states, of=options.of, method=options.method)
-    out = Path(options.out) if options.out else data.run.path / f"explain_{options.of}_{options.method}.npz"
+    out = Path(options.out) if options.out else data.output(f"explain_{options.of}_{options.method}.npz")
     written = [explanation.save(out)]
     without = ""
     try:
@@ -75,7 +75,7 @@ def _draw(explanation: Explanation, stem: Path) -> list[Path]:
     return written
 
 
-def _draw_training(data: RunData, stem: Path) -> list[Path]:
+def _draw_training(data: AgentData, stem: Path) -> list[Path]:
     """Importances and kernel weights over training, from the run's log; epochs are numbered as in metrics.csv."""
     from rsa2c import plots
 

@@ -15,7 +15,7 @@ class ProfileOptions:
     """Which run, and how long to measure."""
 
     run: tyro.conf.Positional[str]
-    """Run folder, or its name under ./runs."""
+    """Run folder, its name under ./runs, a model file, or zoo:ID (`rsa2c zoo` lists them)."""
     epochs: int = 10
     """Epochs to time; two more before them warm up and measure memory."""
     env: str | None = None
@@ -28,22 +28,21 @@ class ProfileOptions:
 def profile(arguments: list[str]) -> None:
     """Where an epoch's time goes: milliseconds, operations and memory of each phase.
 
-    The run's agent trains on from its last checkpoint, in memory; its folder is only read. GFLOP are counted by formula
+    The agent trains on in memory, from its last checkpoint; the files are only read. GFLOP are counted by formula
     (rsa2c.cost), without what the environment computes, and attributions only in the epochs in which they are due.
     """
     options = parse(ProfileOptions, arguments, profile)
     from rsa2c.cost.profile import profile as measure
-    from rsa2c.runs.data import RunData
-    from rsa2c.runs.folder import Run
+    from rsa2c.runs.source import opened
 
-    run = Run.open(options.run)
-    agent = RunData.of(run, typed_env(options.env)).kernel_agent
+    data = opened(options.run, typed_env(options.env))
+    agent = data.kernel_agent
     try:
         found = measure(agent, options.epochs)
     finally:
         agent.close()
     if options.json:
-        context = {"run": str(run.path), "environment": agent.env_id, "algorithm": agent.algorithm}
+        context = {"run": data.name, "environment": agent.env_id, "algorithm": agent.algorithm}
         print(json.dumps({**context, **asdict(found)}, indent=2, allow_nan=False))
         return
     print(f"{agent.env_id}, {agent.algorithm}: {found.epochs} epochs of {found.transitions:,} steps, ", end="")

@@ -15,9 +15,11 @@ class ReportOptions:
     """Which run, and where to write."""
 
     run: tyro.conf.Positional[str]
-    """Run folder, its name under ./runs, or a folder of runs (a sweep), which are then compared."""
+    """Run folder, its name under ./runs, a model file, zoo:ID (`rsa2c zoo` lists them), or a folder of runs (a sweep),
+    which are then compared."""
     out: str | None = None
-    """HTML file to write; unset: report.html in the folder."""
+    """HTML file to write; unset: report.html in the folder, or report-<name>.html beside a model file and, for the zoo,
+    in the current folder."""
     episodes: int | None = None
     """Episodes of the final score; unset: 100, or fewer if episodes are long."""
     env: str | None = None
@@ -29,12 +31,11 @@ def report(arguments: list[str]) -> None:
     """Write a run's report, or a sweep's comparison, as one HTML file that runs the policy in the browser."""
     options = parse(ReportOptions, arguments, report)
     from rsa2c.report import write_comparison, write_report
-    from rsa2c.runs.data import RunData
-    from rsa2c.runs.folder import Run, find_runs
+    from rsa2c.runs.folder import find_runs
+    from rsa2c.runs.source import opened
 
     for folder in (Path(options.run), Path("runs") / options.run):
         if folder.is_dir() and not (folder / "config.yaml").exists() and find_runs(folder):
             print(write_comparison(folder, options.out))
             return
-    data = RunData.of(Run.open(options.run), typed_env(options.env))
-    print(write_report(data, options.out, options.episodes))
+    print(write_report(opened(options.run, typed_env(options.env)), options.out, options.episodes))

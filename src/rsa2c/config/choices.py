@@ -102,8 +102,6 @@ class ClosedAdvantage:
     """Lambda of the generalised advantage estimate; 1 gives return minus value."""
     advantage_ridge: Annotated[float, POSITIVE] = 1e-3
     """Weight of the squared RKHS norm in the advantage fit: the damping of the natural gradient."""
-    advantage_memory: Annotated[float, NOT_NEGATIVE, BELOW_ONE] = 0.0
-    """Share of the previous epoch's fit in the advantage fit, and so in the actor's step."""
 
 
 @dataclass(frozen=True)

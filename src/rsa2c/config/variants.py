@@ -38,14 +38,18 @@ GENERAL: dict[str, Any] = {
     "kl_halving": 600_000,
     "policy_decay": 0.004,
     "keep": "best",
+    "epochs_between_evaluations": 25,
+    "evaluation_episodes": 10,
 }
-"""The settings of every environment without a preset of its own: one rule for all, found on Hopper-v5, Walker2d-v5 and
-HalfCheetah-v5 by thousands of trainings with other seeds than those reported (results/research.md)."""
+"""The preset `default` of every environment that has none of its own: one rule for all, found on Hopper-v5,
+Walker2d-v5 and HalfCheetah-v5 by thousands of trainings with other seeds than those reported (results/research.md)."""
 
 
 def _presets(env_id: str) -> Mapping[str, Mapping[str, Any]]:
     known = find(env_id)
-    return (known and known.presets) or {"default": GENERAL}
+    if known is None:
+        return {"default": GENERAL}
+    return {"default": {**GENERAL, **known.exceptions}, **known.presets}
 
 
 def preset_names(env_id: str) -> list[str]:

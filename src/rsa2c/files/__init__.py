@@ -5,6 +5,7 @@ is allocated before its size has been checked against the file's. Files carry a 
 upgraded as they are read (`versions`).
 """
 
+from rsa2c.files.compact import compacted
 from rsa2c.files.disk import (
     HeldError,
     PathLike,
@@ -36,6 +37,7 @@ __all__ = [
     "Upgrade",
     "append_lines",
     "check_shapes",
+    "compacted",
     "holding",
     "near",
     "pending",

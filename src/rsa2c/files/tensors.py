@@ -14,6 +14,7 @@ import safetensors.numpy
 
 from rsa2c.errors import DataError, FileFormatError
 from rsa2c.files import versions
+from rsa2c.files.compact import expanded
 from rsa2c.files.disk import PathLike, read_bytes, write_atomically
 from rsa2c.files.versions import FORMAT, Metadata, Tensors, Upgrade, pending
 
@@ -59,6 +60,10 @@ def read_tensors(
         raise _damaged(error, refusal) from error
     metadata = _metadata(header.get("__metadata__"), kind, refusal)
     steps = pending(metadata.get("version"), upgrades or {}, refusal)
+    try:
+        tensors, metadata = expanded(tensors, metadata)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise refusal(f"its tensors do not fit together ({type(error).__name__}: {error})") from error
     try:
         for upgrade in steps:
             tensors, metadata = upgrade(tensors, metadata)

@@ -9,13 +9,13 @@ import numpy as np
 if TYPE_CHECKING:
     from rsa2c.attribution import Explanation
     from rsa2c.report.embedded import Embedded
-    from rsa2c.runs.data import RunData
+    from rsa2c.runs.data import AgentData
 
 STATES = 200
 TRAINING_COLUMNS = 120
 
 
-def training_log(data: RunData) -> dict[str, Any] | None:
+def training_log(data: AgentData) -> dict[str, Any] | None:
     """Importances and kernel weights over epochs, thinned to fit a screen; None if nothing guided the kernel."""
     log = data.attributions
     if log is None or not len(log["epoch"]):

@@ -12,7 +12,7 @@ from rsa2c.errors import RSA2CError
 from rsa2c.report import attention, certificates, episodes, result, trust
 from rsa2c.report.embedded import Embedded
 from rsa2c.report.scene import scene
-from rsa2c.runs.data import RunData
+from rsa2c.runs.data import AgentData
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 UNGUIDED = ("none", "uniform")
 NO_CHECKPOINT = "The run has no checkpoint yet: it has not completed its first epochs."
+NOT_EVALUATED = "The run has not been evaluated yet, so there is no learning curve."
+NO_LOG = "The file holds a trained agent without a log of its training, so there is no learning curve."
 NO_KERNEL_POLICY = "This run is a baseline without a kernel policy, so the page can neither run nor explain it."
 
 
@@ -46,14 +48,14 @@ class _Missing:
         return None
 
 
-def run_document(data: RunData, episode_count: int | None = None) -> dict[str, Any]:
+def run_document(data: AgentData, episode_count: int | None = None) -> dict[str, Any]:
     """The data of `report.html.j2`."""
     missing = _Missing()
     config = data.document
     agent = _agent(data, missing)
     document: dict[str, Any] = {
         "kind": "run",
-        "run": data.run.path.name,
+        "run": data.label,
         "environment": config["environment"],
         "algorithm": config["algorithm"],
         "preset": str(config.get("preset", "default")),
@@ -72,22 +74,21 @@ def run_document(data: RunData, episode_count: int | None = None) -> dict[str, A
         "command": missing.attempt("result", "The command", lambda: _command(config)),
     }
     if document["result"]["evaluations"] is None and "result" not in missing.sentences:
-        missing.say("result", "The run has not been evaluated yet, so there is no learning curve.")
+        missing.say("result", NOT_EVALUATED if data.has_log else NO_LOG)
     _training(data, config, missing, document)
     if agent is not None:
         _explained(data, agent, episode_count, missing, document)
-        steps = agent.num_timesteps
-        if steps < config["total_timesteps"]:
+        if data.steps < data.total_timesteps:
             document["warnings"].append(
-                f"Unfinished: {steps:,} of {config['total_timesteps']:,} steps. "
-                f"Continue with: rsa2c resume {data.run.path.name}"
+                f"Unfinished: {data.steps:,} of {data.total_timesteps:,} steps. "
+                f"Continue with: rsa2c resume {data.label}"
             )
     document["missing"] = missing.sentences
     return document
 
 
-def _agent(data: RunData, missing: _Missing) -> RSA2C | None:
-    if not data.run.state_path.exists():
+def _agent(data: AgentData, missing: _Missing) -> RSA2C | None:
+    if not data.has_kernel_agent:
         for section in ("model", "episodes", "trust"):
             missing.say(section, NO_KERNEL_POLICY if data.is_baseline else NO_CHECKPOINT)
         return None
@@ -105,10 +106,10 @@ def _command(config: dict[str, Any]) -> str | None:
     return result.rerun_command(config)
 
 
-def _training(data: RunData, config: dict[str, Any], missing: _Missing, document: dict[str, Any]) -> None:
+def _training(data: AgentData, config: dict[str, Any], missing: _Missing, document: dict[str, Any]) -> None:
     log = missing.attempt("attention", "The log of attributions", lambda: attention.training_log(data))
     document["attention"] = {"training": log}
-    if log is None and "attention" not in missing.sentences:
+    if log is None and data.has_log and "attention" not in missing.sentences:
         guided = config["config"].get("guidance") not in UNGUIDED
         missing.say(
             "attention",
@@ -119,7 +120,7 @@ def _training(data: RunData, config: dict[str, Any], missing: _Missing, document
 
 
 def _explained(
-    data: RunData, agent: RSA2C, episode_count: int | None, missing: _Missing, document: dict[str, Any]
+    data: AgentData, agent: RSA2C, episode_count: int | None, missing: _Missing, document: dict[str, Any]
 ) -> None:
     """Everything that needs the agent."""
     names = {"features": agent.feature_names, "actions": agent.action_names}
@@ -140,13 +141,15 @@ def _explained(
             "trust", "The quality of the explanations", lambda: trust.measures(embedded, explained)
         )
     document["trust"]["certificates"] = missing.attempt("trust", "The certificate", lambda: certificates.table(agent))
+    if not data.has_log:
+        document["result"]["agent"] = {"steps": data.steps, "states": agent.dictionary_sizes}
     sizes = (len(agent.feature_names), len(agent.action_names), agent.dictionary_size)
     document["result"]["operations"] = missing.attempt("result", "The cost", lambda: mean_flops(agent.config, *sizes))
     _played(data, embedded, episode_count, missing, document)
 
 
 def _played(
-    data: RunData, embedded: Embedded, count: int | None, missing: _Missing, document: dict[str, Any]
+    data: AgentData, embedded: Embedded, count: int | None, missing: _Missing, document: dict[str, Any]
 ) -> None:
     """Everything that needs the environment."""
     agent = embedded.agent

@@ -15,14 +15,14 @@ from rsa2c.runs.evaluation import evaluate_policy
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
-    from rsa2c.runs.data import RunData
+    from rsa2c.runs.data import AgentData
 
 NOISE_VARIANCES = (0.001, 0.01, 0.05)
 PHASE_PREFIX = "seconds_"
 """Columns of `metrics.csv` that hold the seconds of one phase."""
 
 
-def evaluation_curve(data: RunData) -> dict[str, Any] | None:
+def evaluation_curve(data: AgentData) -> dict[str, Any] | None:
     """Mean and spread over episodes for every evaluation during training."""
     done = data.evaluations
     if done is None:
@@ -38,7 +38,7 @@ def evaluation_curve(data: RunData) -> dict[str, Any] | None:
     }
 
 
-def metric_curves(data: RunData) -> dict[str, list[float | None]]:
+def metric_curves(data: AgentData) -> dict[str, list[float | None]]:
     """Columns of `metrics.csv` as numbers; anything that is not a finite number becomes None."""
     rows = data.metrics
     return {column: [_number(row[column]) for row in rows] for column in (rows[0] if rows else ())}
@@ -68,7 +68,7 @@ def score(result: EvaluationResult) -> dict[str, Any]:
     }
 
 
-def known_scores(data: RunData) -> list[dict[str, Any]]:
+def known_scores(data: AgentData) -> list[dict[str, Any]]:
     """Scores of a run's final evaluation, one row per noise variance; empty if the noise-free score is missing."""
     done = data.returns
     if done is None:

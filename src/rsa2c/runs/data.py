@@ -1,10 +1,12 @@
-"""The data of a run folder: every file is read when it is first needed, and only once."""
+"""What is known of a trained agent, and the data of a run folder: every file is read when it is first needed, and only
+once."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,13 +26,107 @@ if TYPE_CHECKING:
 Arrays = dict[str, np.ndarray]
 
 
+class AgentData:
+    """What is known of a trained agent: the run's log where there is one, and otherwise nothing of it."""
+
+    document: dict[str, Any]
+    """What was asked for, as `config.yaml` has it: environment, algorithm, preset, total_timesteps, config."""
+
+    @property
+    def name(self) -> str:
+        """What a command calls it."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """What a page calls it, without folders."""
+        return self.name
+
+    def output(self, file_name: str) -> Path:
+        """Where a command writes a file about it if it is not told where."""
+        raise NotImplementedError
+
+    @property
+    def has_kernel_agent(self) -> bool:
+        """Whether there is a kernel agent to look at; a run has none before its first checkpoint."""
+        return True
+
+    @property
+    def agent(self) -> RSA2C | Baseline:
+        """The policy."""
+        raise NotImplementedError
+
+    @property
+    def kernel_agent(self) -> RSA2C:
+        """The same, if it has to be a kernel agent."""
+        if self.is_baseline:
+            raise ConfigError(
+                f"run {self.name} is a {self.algorithm} run, a neural network; this needs a kernel agent, such as "
+                "--algorithm rsa2c-kme trains."
+            )
+        return self.agent  # type: ignore[return-value]
+
+    @property
+    def environment(self) -> str:
+        return self.document["environment"]
+
+    @property
+    def algorithm(self) -> str:
+        return self.document["algorithm"]
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.algorithm in BASELINES
+
+    @property
+    def total_timesteps(self) -> int:
+        """Environment steps that were asked for, those of the warm-up included."""
+        return self.document["total_timesteps"]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration as stored, field by field."""
+        return self.document["config"]
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is a log of the training."""
+        return True
+
+    @property
+    def metrics(self) -> list[dict[str, str]]:
+        """A row for each epoch."""
+        return []
+
+    @property
+    def evaluations(self) -> Arrays | None:
+        """The evaluations during training."""
+        return None
+
+    @property
+    def attributions(self) -> Arrays | None:
+        """Importances and kernel weights during training."""
+        return None
+
+    @property
+    def returns(self) -> Arrays | None:
+        """The returns of the final evaluation."""
+        return None
+
+    @property
+    def steps(self) -> int:
+        """Environment steps done, those of the warm-up included."""
+        return self.total_timesteps
+
+
 @dataclass(frozen=True, eq=False)
-class RunData:
+class RunData(AgentData):
     """What the files of a run folder say. It does not change when the folder does: after training, read it again."""
 
     run: Run
     document: dict[str, Any]
     """`config.yaml`, as `Run.read_config` returns it."""
+
     env: EnvLike | None = None
     """The environment, where the caller has it and the folder does not."""
 
@@ -41,10 +137,6 @@ class RunData:
         `env` is the environment of a run whose folder cannot make it.
         """
         return run if isinstance(run, RunData) else cls(run, run.read_config(), env)
-
-    @property
-    def environment(self) -> str:
-        return self.document["environment"]
 
     @property
     def source(self) -> Source:
@@ -64,22 +156,20 @@ class RunData:
         return self.document.get("env_kwargs", {})
 
     @property
-    def algorithm(self) -> str:
-        return self.document["algorithm"]
+    def name(self) -> str:
+        return str(self.run.path)
 
     @property
-    def is_baseline(self) -> bool:
-        return self.algorithm in BASELINES
+    def label(self) -> str:
+        return self.run.path.name
 
     @property
-    def total_timesteps(self) -> int:
-        """Environment steps that the run was asked to make."""
-        return self.document["total_timesteps"]
+    def has_kernel_agent(self) -> bool:
+        return self.run.state_path.exists()
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The run's configuration as stored, field by field."""
-        return self.document["config"]
+    def output(self, file_name: str) -> Path:
+        """In the run's folder."""
+        return self.run.path / file_name
 
     @cached_property
     def config(self) -> Config | BaselineConfig:
@@ -166,13 +256,3 @@ class RunData:
         if self.run.model_path.exists():
             return RSA2C.load(self.run.model_path, self.env)
         raise NotFoundError(f"run {self.run.path} has no checkpoint yet. Train it with: rsa2c resume {self.run.path}")
-
-    @property
-    def kernel_agent(self) -> RSA2C:
-        """The same, if it has to be a kernel agent."""
-        if self.is_baseline:
-            raise ConfigError(
-                f"run {self.run.path} is a {self.algorithm} run, a neural network; this needs a kernel agent, such as "
-                "--algorithm rsa2c-kme trains."
-            )
-        return self.agent  # type: ignore[return-value]

@@ -38,6 +38,7 @@ from rsa2c.files import (
 from rsa2c.runs.metrics import MetricsFile
 from rsa2c.runs.names import check_run_id
 from rsa2c.runs.provenance import provenance
+from rsa2c.zoo import PREFIX, is_zoo
 
 
 def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:
@@ -123,6 +124,12 @@ class Run:
             with contextlib.suppress(OSError):  # a name that is too long for any file
                 if (folder / "config.yaml").is_file():
                     return cls(folder)
+        if is_zoo(path):
+            raise NotFoundError(
+                f"{path} is an agent of the zoo, and this needs a run folder, with everything its training left. Train "
+                f"one with: rsa2c train {str(path).removeprefix(PREFIX)}, or the zoo's agent further in Python: "
+                f"rsa2c.load({str(path)!r}).learn(STEPS)"
+            )
         path = Path(path)
         what = "has no config.yaml, so it is not a run folder." if os.path.isdir(path) else "does not exist."
         runs = {run.path.name: str(run.path) for run in find_runs("runs")}

@@ -25,25 +25,6 @@ V5 = (*V4, *contacts(BODIES))
 ACTIONS = motors((*JOINTS[6:], *JOINTS[:6]))
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "default": {
-        "scaling": "frozen",
-        "sigma": "scheduled",
-        "n_envs": 8,
-        "length_scale": 10.0,
-        "capacity": 1024,
-        "initial_centres": 192,
-        "replacement_every": 10,
-        "value_lambda": 0.97,
-        "gae_lambda": 0.97,
-        "sigma_initial": 0.4,
-        "sigma_final": 0.15,
-        "sigma_epochs": 250,
-        "kl": 0.02,
-        "kl_final": 0.01,
-        "kl_epochs": 500,
-        "epochs_between_evaluations": 20,
-        "evaluation_episodes": 10,
-    },
     "paper": {
         **RELEASED,
         "n_envs": 4,

@@ -32,23 +32,6 @@ FEATURES = (
 ACTIONS = tuple(Quantity(joint) for joint in ("hip 1", "knee 1", "hip 2", "knee 2"))
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "default": {
-        "scaling": "frozen",
-        "sigma": "scheduled",
-        "n_envs": 12,
-        "length_scale_factor": 0.61,
-        "capacity": 768,
-        "value_ridge": 0.00001,
-        "weight_floor": 0.15,
-        "sigma_initial": 0.6,
-        "sigma_final": 0.25,
-        "sigma_epochs": 130,
-        "kl": 0.04,
-        "kl_final": 0.004,
-        "kl_epochs": 200,
-        "epochs_between_evaluations": 10,
-        "evaluation_episodes": 10,
-    },
     "paper": {
         **RELEASED,
         "n_envs": 12,

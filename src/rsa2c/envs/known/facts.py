@@ -52,8 +52,10 @@ class Known:
     episode_limit: int
     """Steps after which an episode is truncated."""
     total_timesteps: int = USUAL_TIMESTEPS
+    exceptions: Mapping[str, Any] = field(default_factory=dict)
+    """Settings in which the preset `default` differs from the general rule; each says what the rule would cost."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Configuration values by preset name; an environment without presets trains with the defaults."""
+    """Settings by preset name; a `default` here replaces the general rule."""
     rl_zoo: RLZoo | None = None
     """Settings of the baselines, if RL-Zoo has any for this environment or for one like it."""
     drawing: str | None = None
