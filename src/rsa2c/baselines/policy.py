@@ -82,6 +82,8 @@ def build_baseline(name: str, env_id: str, config: BaselineConfig) -> Baseline:
         env = vec_env.VecNormalize(env, gamma=config.arguments.get("gamma", 0.99))
     # SB3 keeps the policy_kwargs it is given, and adds to them
     arguments = copy.deepcopy(config.arguments)
+    if isinstance(activation := arguments.get("policy_kwargs", {}).get("activation_fn"), str):
+        arguments["policy_kwargs"]["activation_fn"] = getattr(require("torch.nn", "baselines"), activation)
     model = getattr(sb3, name.upper())("MlpPolicy", env, seed=config.seed, device="cpu", **arguments)
     return Baseline(name, env_id, config, model, env if config.normalise else None)
 

@@ -42,6 +42,26 @@ class RLZoo:
     """Training steps between evaluations (PPO finishes its rollout first). Ours, not RL-Zoo's."""
 
 
+WIDE_NETWORK: dict[str, Any] = {
+    "log_std_init": -2,
+    "ortho_init": False,
+    "activation_fn": "ReLU",
+    "net_arch": {"pi": [256, 256], "vf": [256, 256]},
+}
+"""The network of PPO that RL-Zoo tuned for some of MuJoCo's robots."""
+
+
+def mujoco_rl_zoo(entry: str, *, ppo_steps: int = 1_000_000, sac_steps: int = 1_000_000, **ppo: Any) -> RLZoo:
+    """RL-Zoo's entry of a MuJoCo robot: PPO tuned on one normalised environment, SAC with the arguments of all."""
+    return RLZoo(
+        entry,
+        {
+            "sac": Settings(sac_steps, arguments={"learning_starts": 10_000}),
+            "ppo": Settings(ppo_steps, normalise=True, arguments=ppo),
+        },
+    )
+
+
 @dataclass(frozen=True)
 class Known:
     """Everything this package knows about one environment beyond what Gymnasium says about it."""

@@ -7,7 +7,7 @@ for the immovable world and the unactuated torso too, where all are 0 or constan
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, Quantity, by_id
+from rsa2c.envs.known.facts import WIDE_NETWORK, Known, Quantity, by_id, mujoco_rl_zoo
 from rsa2c.envs.known.mujoco import (
     EPISODE_LIMIT,
     FREE_POSITION,
@@ -61,9 +61,26 @@ V5 = _features(BODIES)
 # the motors begin with the abdomen's y, the joints in the observation with its z
 ACTIONS = motors(("abdomen y", "abdomen z", "abdomen x", *LEGS, *ARMS))
 
+RL_ZOO = mujoco_rl_zoo(
+    "Humanoid-v4",
+    ppo_steps=10_000_000,
+    sac_steps=2_000_000,
+    gamma=0.95,
+    batch_size=256,
+    n_steps=512,
+    learning_rate=3.56987e-05,
+    ent_coef=0.00238306,
+    clip_range=0.3,
+    n_epochs=5,
+    gae_lambda=0.9,
+    max_grad_norm=2,
+    vf_coef=0.431892,
+    policy_kwargs=WIDE_NETWORK,
+)
+
 KNOWN = by_id(
-    Known("Humanoid-v4", V4, ACTIONS, EPISODE_LIMIT),
-    Known("Humanoid-v5", V5, ACTIONS, EPISODE_LIMIT),
+    Known("Humanoid-v4", V4, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
+    Known("Humanoid-v5", V5, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
     Known("HumanoidStandup-v4", V4, ACTIONS, EPISODE_LIMIT),
     Known("HumanoidStandup-v5", V5, ACTIONS, EPISODE_LIMIT),
 )

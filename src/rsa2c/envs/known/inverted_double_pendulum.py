@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, Quantity, by_id
+from rsa2c.envs.known.facts import Known, Quantity, by_id, mujoco_rl_zoo
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT
 
 POLES = ("lower pole", "upper pole")  # the upper pole's angle is measured from the lower pole
@@ -21,7 +21,21 @@ POLE_CONSTRAINTS = tuple(Quantity(f"{pole} constraint torque", "N m") for pole i
 # The force on the cart is 500 N per unit of the action.
 ACTIONS = (Quantity("cart force"),)
 
+RL_ZOO = mujoco_rl_zoo(
+    "InvertedDoublePendulum-v4",
+    gamma=0.98,
+    batch_size=512,
+    n_steps=128,
+    learning_rate=0.000155454,
+    ent_coef=1.05057e-06,
+    clip_range=0.4,
+    n_epochs=10,
+    gae_lambda=0.8,
+    max_grad_norm=0.5,
+    vf_coef=0.695929,
+)
+
 KNOWN = by_id(
-    Known("InvertedDoublePendulum-v4", (*FEATURES, *POLE_CONSTRAINTS), ACTIONS, EPISODE_LIMIT),
-    Known("InvertedDoublePendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT),
+    Known("InvertedDoublePendulum-v4", (*FEATURES, *POLE_CONSTRAINTS), ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
+    Known("InvertedDoublePendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
 )

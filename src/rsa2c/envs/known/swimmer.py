@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, Quantity, by_id
+from rsa2c.envs.known.facts import Known, Quantity, RLZoo, Settings, by_id
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT, angles, motors, rates
 
 JOINTS = ("front joint", "rear joint")
@@ -21,7 +21,15 @@ ACTIONS = motors(JOINTS)
 # settings reach 300 (1 M steps). RL-Zoo sets the same discount for this environment alone.
 EXCEPTIONS = {"gamma": 0.9999, "value_lambda": 1.0, "gae_lambda": 0.99}
 
+RL_ZOO = RLZoo(
+    "Swimmer-v4",
+    {
+        "sac": Settings(1_000_000, arguments={"learning_starts": 10_000, "gamma": 0.9999}),
+        "ppo": Settings(1_000_000, normalise=True, arguments={"gamma": 0.9999}),
+    },
+)
+
 KNOWN = by_id(
-    Known("Swimmer-v4", FEATURES, ACTIONS, EPISODE_LIMIT, exceptions=EXCEPTIONS),
-    Known("Swimmer-v5", FEATURES, ACTIONS, EPISODE_LIMIT, exceptions=EXCEPTIONS),
+    Known("Swimmer-v4", FEATURES, ACTIONS, EPISODE_LIMIT, exceptions=EXCEPTIONS, rl_zoo=RL_ZOO),
+    Known("Swimmer-v5", FEATURES, ACTIONS, EPISODE_LIMIT, exceptions=EXCEPTIONS, rl_zoo=RL_ZOO),
 )
