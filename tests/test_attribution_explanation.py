@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -188,6 +190,15 @@ def test_familiarity_is_one_at_a_remembered_state_and_nothing_far_away(function,
     assert np.all(np.diff(slowly) <= 0) and slowly[-1] < 0.01
     found = familiarity(function, states)
     np.testing.assert_allclose(found, [prototypes(function, s, 10**6).similarity.max() for s in states])
+
+
+def test_nothing_is_familiar_beyond_the_clip(function):
+    """A remembered state at the clip makes every state beyond it look the same to the function, but not familiar."""
+    far = function.normaliser.mean + 1e3 * function.normaliser.std
+    at_clip = replace(function.dictionary, centres=function.normaliser(far)[None], errors=np.ones(1))
+    alone = replace(function, dictionary=at_clip, coefficients=function.coefficients[:1])
+    assert prototypes(alone, far, 1).similarity[0] == 1.0
+    assert familiarity(alone, far[None])[0] < 1e-100
 
 
 def test_prototypes_are_signed_shares_that_add_up(function, states):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,8 +80,12 @@ def prototypes(
 
 def familiarity(function: RKHSFunction, states: ArrayLike) -> Array:
     """(N,): max_j k(s, s_j), similarity of each raw state to its nearest remembered state: 1 at a remembered state,
-    towards 0 far from all of them, where the function falls back to its offset."""
-    x = function.normaliser(checked("states", states, function.kernel.dimension))
+    towards 0 far from all of them.
+
+    Without the clip of the function's inputs: beyond it all states are alike to the function, but not familiar.
+    """
+    unclipped = replace(function.normaliser, clip=np.inf)
+    x = unclipped(checked("states", states, function.kernel.dimension))
     return np.asarray(function.kernel(x, function.centres).max(axis=1))
 
 

@@ -38,10 +38,11 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(operator, names, [output], **attributes))
         return output
 
-    def similarity(self, states: str, tables: Expansion) -> str:
-        """k(z, c_j), (N, q), for raw states in float64; not finite if a state is not."""
+    def similarity(self, states: str, tables: Expansion, limited: bool = True) -> str:
+        """k(z, c_j), (N, q), for raw states in float64; NaN if a state is not finite."""
         z = self.add("Mul", self.add("Sub", states, tables.mean), tables.gain)
-        z = self.add("Min", self.add("Max", z, -tables.limit), tables.limit)
+        if limited:
+            z = self.add("Min", self.add("Max", z, -tables.limit), tables.limit)
         # s - s is 0, or NaN where s is not finite: Min and Max would hide that
         z = self.add("Add", z, self.add("Sub", states, states))
         if tables.kernel == "laplace":
@@ -65,8 +66,7 @@ def render(contents: Contents) -> bytes:
     d, m = len(controller.task.feature_names), len(controller.task.action_names)
     single, double = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
     states = graph.add("Cast", "observation", to=double)
-    similarity = graph.similarity(states, controller.policy)
-    u = graph.function(similarity, controller.policy)
+    u = graph.function(graph.similarity(states, controller.policy), controller.policy)
     if controller.squash != "none":
         inside = graph.add("Tanh", u) if controller.squash == "tanh" else graph.add("Clip", u, -1.0, 1.0)
         u = graph.add("Add", graph.add("Mul", inside, controller.half), controller.mid)
@@ -78,7 +78,8 @@ def render(contents: Contents) -> bytes:
         graph.add("Cast", graph.add("Squeeze", column, graph.constant([1], np.int64)), output="value", to=single)
         outputs.append(onnx.helper.make_tensor_value_info("value", single, ["N"]))
     if "familiarity" in contents.include:
-        graph.add("Cast", graph.add("ReduceMax", similarity, axes=[1], keepdims=0), output="familiarity", to=single)
+        largest = graph.add("ReduceMax", graph.similarity(states, controller.policy, False), axes=[1], keepdims=0)
+        graph.add("Cast", largest, output="familiarity", to=single)
         outputs.append(onnx.helper.make_tensor_value_info("familiarity", single, ["N"]))
     inputs = [onnx.helper.make_tensor_value_info("observation", single, ["N", d])]
     return _model(onnx, contents, onnx.helper.make_graph(graph.nodes, "controller", inputs, outputs, graph.constants))

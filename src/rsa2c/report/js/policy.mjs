@@ -76,6 +76,13 @@ export class Policy {
     return tails === "logarithmic" ? Math.asinh(z) : z;
   }
 
+  /** Similarity to the nearest remembered state, without the clip, beyond which all states are alike to the policy. */
+  familiarity(state) {
+    const { mean, std } = this.spec;
+    const x = Float64Array.from(state, (s, i) => (s - mean.data[i]) / std.data[i]);
+    return this.functions.action.similarity(x).reduce((a, b) => Math.max(a, b), 0);
+  }
+
   normalise(state) {
     return Float64Array.from(state, (s, i) => this.normaliseOne(s, i));
   }
@@ -109,7 +116,7 @@ export class Policy {
     };
   }
 
-  /** The k remembered states with the largest shares of the action, the sum of the others, and the largest similarity. */
+  /** The k remembered states with the largest shares of the action, the sum of the others, and the familiarity. */
   prototypes(state, k) {
     const f = this.functions.action;
     const similarity = f.similarity(this.normalise(state));
@@ -127,7 +134,7 @@ export class Policy {
       shares: Float64Array.from({ length: m }, (_, o) => similarity[j] * f.coefficients[j * m + o]),
       state: this.remembered(j),
     }));
-    return { shown, others, nearest: similarity.reduce((a, b) => Math.max(a, b), 0) };
+    return { shown, others, nearest: this.familiarity(state) };
   }
 
   /** Remembered state j of the actor in raw units. */
