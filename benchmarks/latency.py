@@ -3,10 +3,10 @@
     python benchmarks/latency.py [--calls 20000]
 
 Every call takes one new state. Calls from Python are timed one by one with `perf_counter_ns`, those of C inside a
-compiled loop with `clock_gettime`; all ways take turns, so that other processes disturb all of them alike. The
-policy of Pendulum-v1 is trained; those of the sizes of Hopper-v5 and Ant-v5 have random tables, which take as long. PPO
-has SB3's default network, two layers of 64 units, which takes as long untrained. Needs gcc and the extras `export`,
-`baselines` and `dev`.
+compiled loop with `clock_gettime`. All ways take turns in many short rounds, and p50 and p99 are medians over rounds of
+each round's, so that other processes count little. The policy of Pendulum-v1 is trained; those of the sizes of Hopper
+and Ant have random tables, which take as long. PPO has SB3's default network, two layers of 64 units, which takes as
+long untrained. Needs gcc and the extras `export`, `baselines` and `dev`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from controllers import made, observations
 from rsa2c import RSA2C
 from rsa2c.trained import Trained
 
-ROUNDS = 20
+ROUNDS, ATTRIBUTIONS = 100, 3
 LOOP = """
 #define _POSIX_C_SOURCE 199309L
 #include <time.h>
@@ -163,6 +163,11 @@ def ways(agent: Trained, folder: Path) -> dict[str, Timed]:
     }
 
 
+def shown(number: float) -> str:
+    """Three digits, without exponents."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def measure(title: str, agent: Trained, calls: int) -> list[str]:
     """A table for one agent."""
     with tempfile.TemporaryDirectory() as folder:
@@ -171,16 +176,16 @@ def measure(title: str, agent: Trained, calls: int) -> list[str]:
         for number in range(-1, ROUNDS):
             states = observations(agent, calls // ROUNDS, seed=number + 1).astype(np.float32)
             for name, run in runs.items():
-                few = states[: max(5, calls // ROUNDS // 100)] if "attributions" in name else states
-                taken = run(few)
+                taken = run(states[:ATTRIBUTIONS] if "attributions" in name else states)
                 if number >= 0:  # the first round warms up
-                    spent[name].append(taken)
-    figures = {name: np.percentile(np.concatenate(each) / 1e3, [50, 99]) for name, each in spent.items()}
-    base = figures["plain NumPy (the exported file)"][0]
+                    spent[name].append(np.percentile(taken / 1e3, [50, 99]))
+    figures = {name: np.median(each, axis=0) for name, each in spent.items()}
+    base, ppo_time = (figures[name][0] for name in ("plain NumPy (the exported file)", "SB3 PPO `predict`"))
     f = agent.policy_mean.coefficients.shape
     lines = [f"## {title}", "", f"{f[0]} remembered states, {len(agent.feature_names)} features, {f[1]} actions", ""]
-    lines += ["| | p50, us | p99, us | p50 relative to plain NumPy |", "|---|---|---|---|"]
-    lines += [f"| {name} | {p50:.3g} | {p99:.3g} | {p50 / base:.3g} |" for name, (p50, p99) in figures.items()]
+    lines += ["| | p50, us | p99, us | p50 / plain NumPy | p50 / SB3 PPO |", "|---|---|---|---|---|"]
+    for name, (p50, p99) in figures.items():
+        lines.append(f"| {name} | " + " | ".join(map(shown, (p50, p99, p50 / base, p50 / ppo_time))) + " |")
     return [*lines, ""]
 
 
@@ -190,9 +195,11 @@ def main() -> None:
     calls = parser.parse_args().calls
     pendulum = RSA2C("Pendulum-v1", "rsa2c-kme", seed=0).learn(100_000)
     lines = [
-        f"{calls:,} calls each, one state a call; one thread. C is compiled with gcc -O2 -march=native and timed in a "
-        "compiled loop, whose clock takes about 0.05 us of each figure. Other processes shared the machine (load "
-        f"average {os.getloadavg()[0]:.0f} on {len(os.sched_getaffinity(0))} cores), which lengthens p99 above all.",
+        f"{calls:,} calls each in {ROUNDS} rounds, one state a call, one thread; p50 and p99 are medians over the "
+        "rounds of each round's. C is compiled with gcc -O2 -march=native and timed in a compiled loop, whose clock "
+        "takes about 0.05 us of each figure. Other processes shared the machine (load average "
+        f"{os.getloadavg()[0]:.0f} on {len(os.sched_getaffinity(0))} cores), which lengthens p99, most of all that of "
+        "slow calls.",
         "",
         *measure("Pendulum-v1, trained", pendulum, calls),
         *measure("The size of Hopper-v5", made(q=512, d=11, m=3), calls),
