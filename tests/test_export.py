@@ -16,6 +16,7 @@ import pytest
 from compiled import GCC, NO_GCC, STRICT, batched
 from controllers import made, observations
 from rsa2c import RSA2C
+from rsa2c.algorithm.state import Kept
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, DataError
 from strangers import DATA
@@ -218,6 +219,18 @@ def test_the_numpy_file_needs_numpy_alone_and_is_short(tmp_path):
     assert len((tmp_path / "controller.py").read_text().splitlines()) <= 45
     code = "import sys, controller; controller.act([0.0] * 5); assert 'rsa2c' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+
+def test_what_is_exported_is_the_policy_that_acts(tmp_path):
+    """Not the last one, where an earlier one was kept as the best."""
+    agent, best = made(seed=0), made(seed=1).state
+    kept = Kept(best.policy, best.value, best.advantage, best.background, 1, 100, 0.0)
+    agent.state = replace(agent.state, kept=kept)
+    agent.export(tmp_path / "controller.py", include=("value", "familiarity"))
+    module, states = loaded(tmp_path / "controller.py"), observations(agent, 50)
+    np.testing.assert_allclose(module.act(states), double(agent, states), atol=1e-12)
+    np.testing.assert_allclose(module.value(states), agent.value(states)[:, 0], atol=1e-11)
+    assert np.mean(agent.familiarity(agent.background) > module.FAMILIAR) == pytest.approx(0.99, abs=0.02)
 
 
 def test_predict_takes_at_most_twice_the_time_of_plain_numpy(tmp_path):

@@ -234,4 +234,4 @@ class Trained:
         `include` adds "value", "familiarity" and, in C, "attribution": Shapley values of the mean before squashing
         against the first `background` visited states (16 unless given). `precision="float32"` halves a C header.
         """
-        return export(self.task, self.state, path, to, include, precision, background)
+        return export(self.task, self.acting, path, to, include, precision, background)

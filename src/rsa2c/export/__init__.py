@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from rsa2c.algorithm.snapshot import Task
-from rsa2c.algorithm.state import TrainingState
+from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.errors import ConfigError, did_you_mean
 from rsa2c.export.contents import Contents, contents
 from rsa2c.files import write_atomically
@@ -37,7 +37,7 @@ class Exported:
 
 def export(
     task: Task,
-    state: TrainingState,
+    acting: TrainingState | Kept,
     path: str | PathLike[str],
     to: str | None = None,
     include: Sequence[str] = (),
@@ -47,7 +47,7 @@ def export(
     """Write a policy to a file; `Trained.export` says what the arguments mean."""
     path = Path(path)
     to = _target(path, to)
-    asked = contents(task, state, to, tuple(include), precision, background)
+    asked = contents(task, acting, to, tuple(include), precision, background)
     render: Callable[[Contents], bytes] = import_module(f"rsa2c.export.{to}").render
     write_atomically(path, render(asked))
     return Exported(path, to, asked.tables(), asked.error())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rsa2c.algorithm.snapshot import Task
-from rsa2c.algorithm.state import TrainingState
+from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.errors import ConfigError, did_you_mean
 from rsa2c.export.tables import Attribution, Controller, Expansion, attribution, controller
 
@@ -52,11 +52,16 @@ class Contents:
 
 
 def contents(
-    task: Task, state: TrainingState, to: str, include: tuple[str, ...], precision: str | None, background: int | None
+    task: Task,
+    acting: TrainingState | Kept,
+    to: str,
+    include: tuple[str, ...],
+    precision: str | None,
+    background: int | None,
 ) -> Contents:
     """What a file of the kind `to` is asked to hold; a request that it cannot meet is refused."""
     _check(to, include, precision, background)
-    tables = controller(task, state)
+    tables = controller(task, acting)
     if "value" in include and tables.value is None:
         raise ConfigError(
             "this agent was trained without a Value Critic (value_fit='none', as in RKHS-AC): leave 'value' out of "

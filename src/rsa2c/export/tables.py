@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.algorithm.snapshot import Task
-from rsa2c.algorithm.state import TrainingState
+from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import choose_nodes, exact_nodes
 from rsa2c.attribution.prototypes import familiar
@@ -114,13 +114,13 @@ class Controller:
         return self.mid.astype(u.dtype) + self.half.astype(u.dtype) * inside
 
 
-def controller(task: Task, state: TrainingState) -> Controller:
+def controller(task: Task, acting: TrainingState | Kept) -> Controller:
     """The tables of an agent."""
-    policy, bounds = state.policy.mean, state.policy.bounds
-    value = None if state.value is None else expansion(state.value)
+    policy, bounds = acting.policy.mean, acting.policy.bounds
+    value = None if acting.value is None else expansion(acting.value)
     return Controller(
-        task, expansion(policy), bounds.squash, bounds.mid, bounds.half, state.background, value,
-        familiar(policy, state.background),
+        task, expansion(policy), bounds.squash, bounds.mid, bounds.half, acting.background, value,
+        familiar(policy, acting.background),
     )  # fmt: skip
 
 
