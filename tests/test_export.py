@@ -158,6 +158,9 @@ def test_names_cannot_write_code(name, tmp_path):
     np.testing.assert_allclose(batched(tmp_path / "controller.h")("act", states, 1), double(agent, states), atol=1e-12)
     agent.export(tmp_path / "controller.py")
     np.testing.assert_allclose(loaded(tmp_path / "controller.py").act(states), double(agent, states), atol=1e-12)
+    pytest.importorskip("onnx", reason="pip install onnx")
+    agent.export(tmp_path / "controller.onnx")
+    assert len(session(tmp_path / "controller.onnx").get_modelmeta().custom_metadata_map["features"].split("\n")) == 2
 
 
 @pytest.mark.parametrize("kernel, squash", KINDS)

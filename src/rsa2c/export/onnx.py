@@ -12,6 +12,7 @@ import numpy as np
 from rsa2c.errors import require
 from rsa2c.export.contents import Contents
 from rsa2c.export.tables import Expansion
+from rsa2c.export.text import harmless
 
 OPSET, IR_VERSION = 17, 8
 """Of 2022, so that runtimes of the last years read the file."""
@@ -91,9 +92,9 @@ def _model(onnx: Any, contents: Contents, graph: Any) -> bytes:
     opset = [onnx.helper.make_opsetid("", OPSET)]
     model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="rsa2c")
     described = {
-        "environment": task.env_id,
-        "features": "\n".join(task.feature_names),
-        "actions": "\n".join(task.action_names),
+        "environment": harmless(task.env_id),
+        "features": "\n".join(map(harmless, task.feature_names)),
+        "actions": "\n".join(map(harmless, task.action_names)),
         "familiar": repr(contents.controller.familiar),
     }
     onnx.helper.set_model_props(model, described)

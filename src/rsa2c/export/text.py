@@ -21,7 +21,7 @@ def rendered(template: str, **context: Any) -> bytes:
 
 
 def harmless(name: str) -> str:
-    """A name for a comment: one line without what ends a C comment, continues a line or begins a trigraph.
+    """A name in one line of printable characters, without what ends a C comment, continues a line or begins a trigraph.
 
     Names come from environments and model files, whose authors must not be able to write code into ours.
     """
