@@ -14,31 +14,32 @@ from rsa2c.algorithm.state import TrainingState
 from rsa2c.config import Config
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
-from rsa2c.kernel.rkhs import Normaliser, RKHSFunction
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.trained import Trained
 
 
-def made(kernel="rbf", squash="tanh", q=40, d=5, m=3, seed=0, value=True) -> Trained:
+def made(kernel="rbf", squash="tanh", q=40, d=5, m=3, seed=0, value=True, tails="clipped") -> Trained:
     """An agent with random tables: unequal weights, a clip that some states meet, unequal action ranges."""
     rng = np.random.default_rng(seed)
-    normaliser = Normaliser(rng.normal(size=d), rng.uniform(0.5, 2, d), clip=2.5)
-    visited = normaliser.mean + normaliser.std * rng.normal(size=(64, d))
+    mean, std = rng.normal(size=d), rng.uniform(0.5, 2, d)
+    visited = mean + std * rng.normal(size=(64, d))
 
     def function(names, weights, size):
-        chosen = kernel_from_name(kernel, 1.5 * np.sqrt(d), weights)
-        states = normaliser(normaliser.mean + normaliser.std * rng.normal(size=(8 * q, d)))
-        dictionary = Dictionary.empty(chosen).grown(states, 1e-6, q)
+        metric = Metric(mean, std, 2.5 if tails == "clipped" else 1000.0, weights, tails)
+        chosen = kernel_from_name(kernel, 1.5 * np.sqrt(d), metric)
+        dictionary = Dictionary.empty(chosen).grown(mean + std * rng.normal(size=(8 * q, d)), 1e-6, q)
         coefficients = size * rng.normal(size=(dictionary.size, len(names)))
-        return RKHSFunction(dictionary, coefficients, normaliser, names, rng.normal(size=len(names)))
+        return RKHSFunction(dictionary, coefficients, names, rng.normal(size=len(names)))
 
     names = tuple(f"joint {i}" for i in range(m))
-    mean = replace(function(names, rng.uniform(0.2, 3, d), 1.0), offset=np.zeros(m))
+    policy_mean = replace(function(names, rng.uniform(0.2, 3, d), 1.0), offset=np.zeros(m))
     low, high = -rng.uniform(0.5, 3, m), rng.uniform(0.5, 3, m)
     if squash == "none":
         low, high = np.full(m, -np.inf), np.full(m, np.inf)
-    policy = GaussianPolicy(mean, np.full(m, 0.3), ActionBounds(low, high, squash))
+    policy = GaussianPolicy(policy_mean, np.full(m, 0.3), ActionBounds(low, high, squash))
     critic = function(("value",), np.ones(d), 20.0) if value else None
-    state = TrainingState(policy, critic, mean, Importances.none(d), Scale.of(visited), visited, 1, 100, 10)
+    state = TrainingState(policy, critic, policy_mean, Importances.none(d), Scale.of(visited), visited, 1, 100, 10)
     task = Task("rsa2c/Made-v0", False, None, tuple(f"x{i} (m/s)" for i in range(d)), names)
     return Trained(task, Config(), state)
 

@@ -194,8 +194,8 @@ def test_familiarity_is_one_at_a_remembered_state_and_nothing_far_away(function,
 
 def test_nothing_is_familiar_beyond_the_clip(function):
     """A remembered state at the clip makes every state beyond it look the same to the function, but not familiar."""
-    far = function.normaliser.mean + 1e3 * function.normaliser.std
-    at_clip = replace(function.dictionary, centres=function.normaliser(far)[None], errors=np.ones(1))
+    far = function.kernel.metric.mean + 1e3 * function.kernel.metric.std
+    at_clip = Dictionary(function.kernel, far[None], np.ones(1))
     alone = replace(function, dictionary=at_clip, coefficients=function.coefficients[:1])
     assert prototypes(alone, far, 1).similarity[0] == 1.0
     assert familiarity(alone, far[None])[0] < 1e-100

@@ -84,7 +84,7 @@ def familiarity(function: RKHSFunction, states: ArrayLike) -> Array:
 
     Without the clip of the function's inputs: beyond it all states are alike to the function, but not familiar.
     """
-    unclipped = replace(function.normaliser, clip=np.inf)
+    unclipped = replace(function.kernel.metric, clip=np.inf)
     x = unclipped(checked("states", states, function.kernel.dimension))
     return np.asarray(function.kernel(x, function.centres).max(axis=1))
 

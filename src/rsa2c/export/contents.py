@@ -31,6 +31,7 @@ class Contents:
         found = {"policy": self.controller.policy}
         if "value" in self.include and self.controller.value is not None:
             found["value"] = self.controller.value
+            assert found["value"].form == found["policy"].form, "a configuration has one kernel, tails and clip"
         return found
 
     def tables(self) -> dict[str, int]:

@@ -39,13 +39,21 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(operator, names, [output], **attributes))
         return output
 
-    def similarity(self, states: str, tables: Expansion, limited: bool = True) -> str:
-        """k(z, c_j), (N, q), for raw states in float64; NaN if a state is not finite."""
+    def inputs(self, states: str, tables: Expansion, clip: float) -> str:
+        """z, (N, d), for raw states in float64; NaN if a state is not finite."""
         z = self.add("Mul", self.add("Sub", states, tables.mean), tables.gain)
-        if limited:
-            z = self.add("Min", self.add("Max", z, -tables.limit), tables.limit)
-        # s - s is 0, or NaN where s is not finite: Min and Max would hide that
-        z = self.add("Add", z, self.add("Sub", states, states))
+        if np.isfinite(clip):
+            z = self.add("Clip", z, -clip, clip)
+        if tables.tails == "logarithmic":  # asinh is not in float64: sign(z) log(|z| + sqrt(z^2 + 1))
+            size = self.add("Abs", z)
+            root = self.add("Sqrt", self.add("Add", self.add("Mul", z, z), 1.0))
+            z = self.add("Mul", self.add("Sign", z), self.add("Log", self.add("Add", size, root)))
+        # s - s is 0, or NaN where s is not finite: a clip would hide that
+        return self.add("Add", self.add("Mul", z, tables.scale), self.add("Sub", states, states))
+
+    def similarity(self, states: str, tables: Expansion, clip: float | None = None) -> str:
+        """k(z, c_j), (N, q); another clip than the function's own on request."""
+        z = self.inputs(states, tables, tables.clip if clip is None else clip)
         if tables.kernel == "laplace":
             apart = self.add("Sub", self.add("Unsqueeze", z, self.constant([1], np.int64)), tables.centres)
             size = self.add("ReduceSum", self.add("Abs", apart), self.constant([2], np.int64), keepdims=0)
@@ -79,7 +87,7 @@ def render(contents: Contents) -> bytes:
         graph.add("Cast", graph.add("Squeeze", column, graph.constant([1], np.int64)), output="value", to=single)
         outputs.append(onnx.helper.make_tensor_value_info("value", single, ["N"]))
     if "familiarity" in contents.include:
-        largest = graph.add("ReduceMax", graph.similarity(states, controller.policy, False), axes=[1], keepdims=0)
+        largest = graph.add("ReduceMax", graph.similarity(states, controller.policy, np.inf), axes=[1], keepdims=0)
         graph.add("Cast", largest, output="familiarity", to=single)
         outputs.append(onnx.helper.make_tensor_value_info("familiarity", single, ["N"]))
     inputs = [onnx.helper.make_tensor_value_info("observation", single, ["N", d])]

@@ -30,28 +30,36 @@ CHECKED_CORNERS = 6
 class Expansion:
     """f(s) = offset + sum_j k(z, c_j) a_j, with log k = -|z - c_j|^2 / 2 (rbf) or -|z - c_j|_1 (laplace) and
 
-    z_i = (s_i - mean_i) gain_i, kept within +- limit_i.
+    z_i = tail((s_i - mean_i) gain_i) scale_i, where tail clips at +-`clip` and, if logarithmic, takes asinh.
 
-    Normalisation, length scale and feature weights are in mean, gain and limit (d,); centres c (q, d) are in the units
-    of z; coefficients a are (q, m), the offset (m,).
+    Length scale and feature weights are in `scale`; mean, gain and scale are (d,). Centres c (q, d) are in the units of
+    z; coefficients a are (q, m), the offset (m,).
     """
 
     kernel: str
+    tails: str
+    clip: float
     mean: Array
     gain: Array
-    limit: Array
+    scale: Array
     centres: Array
     coefficients: Array
     offset: Array
 
     def arrays(self) -> dict[str, Array]:
         """The tables by name."""
-        return {name: value for name, value in vars(self).items() if name != "kernel"}
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+
+    @property
+    def form(self) -> tuple[str, str, float]:
+        """What is part of the code and not of the tables: kernel, tails, clip."""
+        return self.kernel, self.tails, self.clip
 
     def inputs(self, states: NDArray) -> NDArray:
         """(N, d): z of raw states, in the precision of the states."""
-        mean, gain, limit = (table.astype(states.dtype) for table in (self.mean, self.gain, self.limit))
-        return np.minimum(np.maximum((states - mean) * gain, -limit), limit)
+        mean, gain, scale = (table.astype(states.dtype) for table in (self.mean, self.gain, self.scale))
+        z = np.clip((states - mean) * gain, -self.clip, self.clip)
+        return (np.arcsinh(z) if self.tails == "logarithmic" else z) * scale
 
     def __call__(self, states: NDArray) -> NDArray:
         """(N, m): f as exported C computes it: in the precision of the states, and one term after the other."""
@@ -74,12 +82,14 @@ class Expansion:
 
 def expansion(function: RKHSFunction) -> Expansion:
     """An RKHS function as tables."""
-    scales, normaliser = function.kernel.scales, function.normaliser
+    scales, metric = function.kernel.scales, function.kernel.metric
     found = Expansion(
         kernel=function.kernel.name,
-        mean=normaliser.mean,
-        gain=scales / normaliser.std,
-        limit=normaliser.clip * scales,
+        tails=metric.tails,
+        clip=metric.clip,
+        mean=metric.mean,
+        gain=1.0 / metric.std,
+        scale=scales,
         centres=function.centres * scales,
         coefficients=function.coefficients,
         offset=np.array(function.offset),

@@ -70,16 +70,15 @@ export class Policy {
     this.background = Float64Array.from(rows, (s, k) => this.normaliseOne(s, k % this.dimension));
   }
 
-  normaliseOne(s, i) {
-    const { mean, std, clip, tails } = this.spec;
+  normaliseOne(s, i, clip = this.spec.clip) {
+    const { mean, std, tails } = this.spec;
     const z = Math.min(clip, Math.max(-clip, (s - mean.data[i]) / std.data[i]));
     return tails === "logarithmic" ? Math.asinh(z) : z;
   }
 
   /** Similarity to the nearest remembered state, without the clip, beyond which all states are alike to the policy. */
   familiarity(state) {
-    const { mean, std } = this.spec;
-    const x = Float64Array.from(state, (s, i) => (s - mean.data[i]) / std.data[i]);
+    const x = Float64Array.from(state, (s, i) => this.normaliseOne(s, i, Infinity));
     return this.functions.action.similarity(x).reduce((a, b) => Math.max(a, b), 0);
   }
 
