@@ -9,13 +9,14 @@ import subprocess
 import sys
 import timeit
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from compiled import GCC, NO_GCC, STRICT, batched
 from controllers import made, observations
-from rsa2c import RSA2C
+from rsa2c import load
 from rsa2c.algorithm.state import Kept
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, DataError
@@ -275,14 +276,19 @@ def test_an_agent_without_a_critic_has_no_value_to_export(tmp_path):
 
 
 @gcc
-@pytest.mark.parametrize("source", ["run-v1", "run-v1/model.safetensors"])
-def test_the_command_exports_runs_and_models(source, tmp_path, capsys):
-    shutil.copytree(DATA, tmp_path / "run-v1")
-    agent = RSA2C.load(DATA / "model.safetensors")
-    assert main(["export", str(tmp_path / source), "--to", "c", "--include", "value", "familiarity"]) == 0
-    header = tmp_path / "run-v1" / "controller.h"
+@pytest.mark.parametrize("source, written", [
+    ("run-v1", "run-v1/controller.h"),
+    ("run-v1/model.safetensors", "run-v1/controller-model.h"),
+    ("zoo:Pendulum-v1", "controller-Pendulum-v1.h"),
+])  # fmt: skip
+def test_the_command_exports_runs_models_and_the_zoo(source, written, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(DATA, "run-v1")
+    agent = load(source)
+    assert main(["export", source, "--to", "c", "--include", "value", "familiarity"]) == 0
+    header = Path(written).absolute()
     told = capsys.readouterr().out
-    assert str(header) in told and "bytes" in told
+    assert written in told and "bytes" in told
     states = agent.background
     actions = batched(header, ("value", "familiarity"))("act", states, len(agent.action_names))
     np.testing.assert_allclose(actions, double(agent, states), rtol=0, atol=1e-12)

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from inspect import cleandoc
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
@@ -89,15 +88,3 @@ def visited(agent: RSA2C, count: int, method: str) -> NDArray[np.float64]:
             f"got {count}. agent.{method} in Python takes any states."
         )
     return agent.background[:count]
-
-
-def kernel_agent(run: str) -> tuple[RSA2C, Path]:
-    """The kernel agent of a run folder, of a run under ./runs or of a model file, and the folder it is in."""
-    from rsa2c.agent import RSA2C
-    from rsa2c.runs.data import RunData
-    from rsa2c.runs.folder import Run
-
-    if os.path.isfile(run):
-        return RSA2C.load(run), Path(run).parent
-    data = RunData.of(Run.open(run))
-    return data.kernel_agent, data.run.path

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from rsa2c.cli.command import choice, command, kernel_agent, parse
+from rsa2c.cli.command import choice, command, parse
 
 
 @dataclass
@@ -16,11 +16,11 @@ class ExportOptions:
     """Which policy, and as what."""
 
     run: tyro.conf.Positional[str]
-    """Run folder, its name under ./runs, or a model file."""
+    """Run folder, its name under ./runs, a model file, or zoo:ID (`rsa2c zoo` lists them)."""
     to: Annotated[str, choice("c", "onnx", "numpy")]
     """A C99 header, an ONNX graph (extra `export`) or a NumPy file."""
     out: str | None = None
-    """File to write; unset: controller.h, .onnx or .py beside the model."""
+    """File to write; unset: controller.h, .onnx or .py beside the model (zoo: here)."""
     include: tuple[str, ...] = ()
     """What else the file computes: value, familiarity, and in C attribution."""
     precision: str | None = None
@@ -34,9 +34,11 @@ def export(arguments: list[str]) -> None:
     """Write a policy as C, ONNX or NumPy code that needs no rsa2c."""
     options = parse(ExportOptions, arguments, export)
     from rsa2c.export import SUFFIXES
+    from rsa2c.runs.source import opened
 
-    agent, folder = kernel_agent(options.run)
-    out = Path(options.out) if options.out else folder / f"controller{SUFFIXES.get(options.to, '')}"
+    data = opened(options.run)
+    agent = data.kernel_agent
+    out = Path(options.out) if options.out else data.output(f"controller{SUFFIXES.get(options.to, '')}")
     written = agent.export(out, options.to, options.include, options.precision, options.background)
     remembered, d, m = agent.dictionary_sizes["actor"], len(agent.feature_names), len(agent.action_names)
     print(f"{agent.env_id}, {agent.algorithm}: {d} features, {m} actions, {remembered} remembered states")
