@@ -8,8 +8,8 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 
-from rsa2c.algorithm.snapshot import Task
 from rsa2c.algorithm.state import Kept, TrainingState
+from rsa2c.algorithm.task import Task
 from rsa2c.errors import ConfigError, did_you_mean
 from rsa2c.export.contents import Contents, contents
 from rsa2c.files import write_atomically

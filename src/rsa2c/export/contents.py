@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rsa2c.algorithm.snapshot import Task
 from rsa2c.algorithm.state import Kept, TrainingState
+from rsa2c.algorithm.task import Task
 from rsa2c.errors import ConfigError, did_you_mean
 from rsa2c.export.tables import Attribution, Controller, Expansion, attribution, controller
 

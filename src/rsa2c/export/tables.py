@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.algorithm.snapshot import Task
 from rsa2c.algorithm.state import Kept, TrainingState
+from rsa2c.algorithm.task import Task
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import choose_nodes, exact_nodes
 from rsa2c.attribution.prototypes import familiar
