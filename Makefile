@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet
 BROWSER := chromium nodejs fonts-dejavu-core
+COMPILER := gcc g++ libc6-dev
 
 export OMP_NUM_THREADS ?= 1
 
@@ -13,7 +14,7 @@ demo: $(VENV)/.demo-installed
 	rm -rf runs/demo
 	$(BIN)/rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 100000 --out runs/demo
 
-test: lint $(VENV)/.browser
+test: lint $(VENV)/.browser $(VENV)/.compiler
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not slow"
 
 lint: $(VENV)/.test-installed
@@ -54,7 +55,7 @@ $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 # Install a pinned torch first, so that no package below pulls in another build of it.
 $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 	$(PIP) torch==2.13.0
-	$(PIP) -e '.[envs,fast,explain,baselines,track,cluster,dev]'
+	$(PIP) -e '.[envs,fast,explain,baselines,track,export,cluster,dev]'
 	touch $@ $(VENV)/.demo-installed
 
 # The report's tests need Chromium and node. If these cannot be installed, the tests are skipped with a message.
@@ -65,3 +66,12 @@ $(VENV)/.browser: | $(BIN)/python
 	  || echo "Chromium or node is missing and could not be installed: the report's browser tests will be skipped." \
 	     "Install them with: apt-get install $(BROWSER)"
 	@command -v chromium >/dev/null && command -v node >/dev/null && touch $@ || true
+
+# The exported C is compiled and tried. If there is no gcc and it cannot be installed, those tests are skipped.
+$(VENV)/.compiler: | $(BIN)/python
+	@command -v gcc >/dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq $(COMPILER); } >/dev/null 2>&1 \
+	  || { sudo -n apt-get update -qq && sudo -n apt-get install -y -qq $(COMPILER); } >/dev/null 2>&1 \
+	  || echo "gcc is missing and could not be installed: the tests of the exported C will be skipped." \
+	     "Install it with: apt-get install $(COMPILER)"
+	@command -v gcc >/dev/null && touch $@ || true

@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("envs",),
     ("config",),
     ("algorithm",),
-    ("robustness",),
+    ("robustness", "export"),
     ("evaluation", "plots"),
     ("closed_loop", "progress", "sb3", "trained", "agent"),
     ("baselines",),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import rsa2c
 from rsa2c.attribution import Explanation, explain, prototypes
+from rsa2c.attribution.prototypes import familiarity
 from rsa2c.errors import ConfigError, DataError, FileFormatError, NotFoundError
 from rsa2c.kernel.dictionary import Dictionary
 
@@ -178,6 +181,24 @@ def test_bad_input_is_refused_with_the_remedy(function, states, change, error, m
     arguments |= {name: value(states) for name, value in change.items()}
     with pytest.raises(error, match=message):
         explain(function, **arguments)
+
+
+def test_familiarity_is_one_at_a_remembered_state_and_nothing_far_away(function, states):
+    remembered = function.remembered_states
+    np.testing.assert_allclose(familiarity(function, remembered), 1.0, atol=1e-9)
+    slowly = familiarity(function, remembered[0] + np.linspace(0, 50, 6)[:, None])
+    assert np.all(np.diff(slowly) <= 0) and slowly[-1] < 0.01
+    found = familiarity(function, states)
+    np.testing.assert_allclose(found, [prototypes(function, s, 10**6).similarity.max() for s in states])
+
+
+def test_nothing_is_familiar_beyond_the_clip(function):
+    """A remembered state at the clip makes every state beyond it look the same to the function, but not familiar."""
+    far = function.kernel.metric.mean + 1e3 * function.kernel.metric.std
+    at_clip = Dictionary(function.kernel, far[None], np.ones(1))
+    alone = replace(function, dictionary=at_clip, coefficients=function.coefficients[:1])
+    assert prototypes(alone, far, 1).similarity[0] == 1.0
+    assert familiarity(alone, far[None])[0] < 1e-100
 
 
 def test_prototypes_are_signed_shares_that_add_up(function, states):

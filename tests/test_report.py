@@ -119,7 +119,7 @@ class TestJavaScript:
             assert relative([one["base"] for one in found["functions"][name]], expected.base_values) < 1e-10
         for state, nearest, one in zip(states, found["nearest"], found["prototypes"], strict=True):
             expected = agent.prototypes(state, 3)
-            assert nearest == pytest.approx(page.nearest(state[None])[0], rel=1e-9, abs=1e-300)
+            assert nearest == pytest.approx(page.agent.familiarity(state[None])[0], rel=1e-9, abs=1e-300)
             if np.abs(expected.shares).max() > 1e-12:  # where all shares vanish their order is rounding
                 assert one["numbers"] == expected.numbers.tolist()
                 assert relative(np.array(one["shares"]), expected.shares) < 1e-10

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
 from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
 from rsa2c.attribution.explaining import Groups
+from rsa2c.attribution.prototypes import familiarity
 from rsa2c.config import Config, algorithm_name
 from rsa2c.errors import ConfigError, DataError
+from rsa2c.export import Exported, export
 from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.certificates import Certificate, certified_radius, certify
 from rsa2c.robustness.regions import Norm, Region, Units, unit_scale
@@ -212,3 +215,23 @@ class Trained:
     def prototypes(self, state: ArrayLike, k: int = 5) -> Prototypes:
         """The remembered states that carried the action at `state`, with signed shares that add up to its mean."""
         return prototypes(self.policy_mean, state, k, feature_names=self.feature_names)
+
+    def familiarity(self, states: ArrayLike) -> NDArray[np.float64]:
+        """(N,): similarity of raw states to the nearest state the policy remembers, 1 there and towards 0 far away."""
+        return familiarity(self.policy_mean, states)
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        to: str | None = None,
+        include: Sequence[str] = (),
+        precision: str | None = None,
+        background: int | None = None,
+    ) -> Exported:
+        """Write the deterministic policy as code that needs no rsa2c: a C99 header, an ONNX graph or a NumPy file.
+
+        `to` is "c", "onnx" (extra `export`) or "numpy"; unset, it follows from the suffix of `path` (.h, .onnx, .py).
+        `include` adds "value", "familiarity" and, in C, "attribution": Shapley values of the mean before squashing
+        against the first `background` visited states (16 unless given). `precision="float32"` halves a C header.
+        """
+        return export(self.task, self.acting, path, to, include, precision, background)

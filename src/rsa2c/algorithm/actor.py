@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,17 +39,22 @@ class ActionBounds:
                 "Use squash='none'."
             )
 
-    @property
+    @cached_property
     def half(self) -> NDArray[np.float64]:
         """Half the width of the box; 1 where actions are not squashed."""
         return np.ones_like(self.low) if self.squash == "none" else (self.high - self.low) / 2
+
+    @cached_property
+    def mid(self) -> NDArray[np.float64]:
+        """The middle of the box; 0 where actions are not squashed."""
+        return np.zeros_like(self.low) if self.squash == "none" else (self.low + self.high) / 2
 
     def action(self, u: NDArray) -> NDArray[np.float64]:
         """mid + half * squash(u)."""
         if self.squash == "none":
             return np.asarray(u, dtype=np.float64)
         inside = np.tanh(u) if self.squash == "tanh" else np.clip(u, -1.0, 1.0)
-        return (self.low + self.high) / 2 + self.half * inside
+        return self.mid + self.half * inside
 
     def slope(self, u: NDArray) -> NDArray[np.float64]:
         """d action / d u."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,8 @@ from rsa2c.errors import DataError
 from rsa2c.kernel.rkhs import RKHSFunction
 
 Array = NDArray[np.float64]
+FAMILIAR_QUANTILE = 0.01
+"""Quantile of the visited states' familiarity below which a state counts as extrapolation."""
 
 
 @dataclass(frozen=True)
@@ -74,3 +76,19 @@ def prototypes(
         feature_names=names,
         output_names=tuple(function.output_names),
     )
+
+
+def familiarity(function: RKHSFunction, states: ArrayLike) -> Array:
+    """(N,): max_j k(s, s_j), similarity of each raw state to its nearest remembered state: 1 at a remembered state,
+    towards 0 far from all of them.
+
+    Without the clip of the function's inputs: beyond it all states are alike to the function, but not familiar.
+    """
+    unclipped = replace(function.kernel.metric, clip=np.inf)
+    x = unclipped(checked("states", states, function.kernel.dimension))
+    return np.asarray(function.kernel(x, function.centres).max(axis=1))
+
+
+def familiar(function: RKHSFunction, visited: ArrayLike) -> float:
+    """The familiarity that 99% of the visited states exceed; a state below it is unlike those of training."""
+    return float(np.quantile(familiarity(function, visited), FAMILIAR_QUANTILE))

@@ -20,6 +20,7 @@ EXTRAS = {
     "fast": ("envpool",),
     "explain": ("matplotlib", "shap", "sklearn"),
     "baselines": ("torch", "stable_baselines3"),
+    "export": ("onnx",),
     "track": ("tensorboard",),
     "cluster": ("ray",),
 }

@@ -7,13 +7,14 @@ that attribution, certificates, export and the report need to understand.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.errors import DataError
 from rsa2c.kernel.dictionary import Dictionary, removed
-from rsa2c.kernel.kernels import ProductKernel
+from rsa2c.kernel.kernels import Features, ProductKernel
 from rsa2c.kernel.linalg import ridge_regression
 
 
@@ -64,8 +65,13 @@ class RKHSFunction:
 
     def __call__(self, states: ArrayLike) -> NDArray[np.float64]:
         states, single = self._checked(states)
-        values = self.at(self.coordinates(states))
+        values = self._features(self.coordinates(states)) @ self.coefficients + self.offset
         return values[0] if single else values
+
+    @cached_property
+    def _features(self) -> Features:
+        """x -> k_D(x), bound once: a controller calls the function with one state at a time."""
+        return self.dictionary.features()
 
     def coordinates(self, states: NDArray) -> NDArray[np.float64]:
         """(N, d): raw states (N, d) in the coordinates of the kernel's metric."""
@@ -126,6 +132,6 @@ class RKHSFunction:
         d = self.kernel.dimension
         if array.ndim not in (1, 2) or array.shape[-1] != d:
             raise DataError(f"states must have the shape ({d},) or (N, {d}), got {array.shape}.")
-        if not np.all(np.isfinite(array)):
+        if not np.isfinite(array).all():
             raise DataError("states must be finite, got NaN or infinity.")
         return np.atleast_2d(array), array.ndim == 1

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import choose_nodes, exact_nodes
+from rsa2c.attribution.prototypes import familiar
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -19,9 +20,6 @@ TOLERANCE = 1e-9
 LIVE_WORK = 24_000_000
 """Centres x background states x features x nodes that a browser can process while a slider moves."""
 FEWEST_BACKGROUND = 16
-FAMILIAR_QUANTILE = 0.01
-"""Quantile of the visited states' similarity to their nearest remembered state, below which a state counts as
-extrapolation."""
 REFERENCE_STATES = 3
 
 
@@ -37,16 +35,11 @@ class Embedded:
         work = max(f.centres.size * self.nodes[name] for name, f in self.functions.items())
         used = min(len(agent.background), max(FEWEST_BACKGROUND, LIVE_WORK // work))
         self.background: NDArray[np.float64] = agent.background[:used]
-        self.familiar = float(np.quantile(self.nearest(agent.background), FAMILIAR_QUANTILE))
+        self.familiar = familiar(agent.policy_mean, agent.background)
 
     def explain(self, name: str, states: NDArray[np.float64]) -> Explanation:
         """The explanation that the page computes, computed by the library."""
         return self.agent.explain(states, of=name, background=self.background, nodes=self.nodes[name], progress=False)
-
-    def nearest(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(N,): similarity of each state to its nearest state in the actor's dictionary."""
-        f = self.agent.policy_mean
-        return np.asarray(f.kernel(f.coordinates(states), f.centres).max(axis=1))
 
     @property
     def precision(self) -> str:

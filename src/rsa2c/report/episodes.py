@@ -126,7 +126,7 @@ def _episode(embedded: Embedded, label: str, episode: Episode, explained: int) -
         "rewards": np.array(episode.rewards, dtype=np.float32),
         "values": agent.value(states)[:, 0] if "value" in embedded.functions else None,
         "attributions": np.concatenate(parts, axis=2).astype(np.float32),
-        "nearest": embedded.nearest(states),
+        "nearest": embedded.agent.familiarity(states),
     }
 
 

@@ -65,7 +65,7 @@ def measures(embedded: Embedded, explained: dict[str, Explanation]) -> list[dict
 def familiarity(embedded: Embedded, recorded: list[Episode]) -> dict[str, Any]:
     """How often the recorded episodes visited states unlike any remembered one."""
     steps = np.concatenate([np.array(episode.observations)[::5] for episode in recorded[:20]])
-    nearest = embedded.nearest(steps)
+    nearest = embedded.agent.familiarity(steps)
     return {
         "threshold": embedded.familiar,
         "share": float(np.mean(nearest < embedded.familiar)),

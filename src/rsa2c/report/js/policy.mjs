@@ -70,10 +70,16 @@ export class Policy {
     this.background = Float64Array.from(rows, (s, k) => this.normaliseOne(s, k % this.dimension));
   }
 
-  normaliseOne(s, i) {
-    const { mean, std, clip, tails } = this.spec;
+  normaliseOne(s, i, clip = this.spec.clip) {
+    const { mean, std, tails } = this.spec;
     const z = Math.min(clip, Math.max(-clip, (s - mean.data[i]) / std.data[i]));
     return tails === "logarithmic" ? Math.asinh(z) : z;
+  }
+
+  /** Similarity to the nearest remembered state, without the clip, beyond which all states are alike to the policy. */
+  familiarity(state) {
+    const x = Float64Array.from(state, (s, i) => this.normaliseOne(s, i, Infinity));
+    return this.functions.action.similarity(x).reduce((a, b) => Math.max(a, b), 0);
   }
 
   normalise(state) {
@@ -109,7 +115,7 @@ export class Policy {
     };
   }
 
-  /** The k remembered states with the largest shares of the action, the sum of the others, and the largest similarity. */
+  /** The k remembered states with the largest shares of the action, the sum of the others, and the familiarity. */
   prototypes(state, k) {
     const f = this.functions.action;
     const similarity = f.similarity(this.normalise(state));
@@ -127,7 +133,7 @@ export class Policy {
       shares: Float64Array.from({ length: m }, (_, o) => similarity[j] * f.coefficients[j * m + o]),
       state: this.remembered(j),
     }));
-    return { shown, others, nearest: similarity.reduce((a, b) => Math.max(a, b), 0) };
+    return { shown, others, nearest: this.familiarity(state) };
   }
 
   /** Remembered state j of the actor in raw units. */
