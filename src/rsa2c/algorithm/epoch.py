@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
+from numba.core.event import install_timer
 from numpy.typing import NDArray
 
 from rsa2c.algorithm import diagnostics
@@ -44,6 +45,9 @@ BACKGROUND_STATES = 256
 keep a model file small."""
 PHASES = ("collect", "admit", "value", "attribute", "advantage", "actor")
 """The phases of an epoch, in order; `EpochRecord.seconds` has the time of each."""
+COMPILE = "compile"
+"""What `EpochRecord.seconds` calls the time that Numba spent compiling, or loading what it had compiled before. It is
+in no phase: otherwise the first attribution of a run would seem to take seconds."""
 
 Around = Callable[[str], AbstractContextManager[Any]]
 
@@ -55,7 +59,7 @@ class EpochRecord:
     metrics: dict[str, float]
     """The epoch's row of `metrics.csv`."""
     seconds: dict[str, float]
-    """Phase -> seconds."""
+    """Phase -> seconds, and `COMPILE` -> seconds."""
     work: Work
     attribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     """Mean absolute attribution and kernel weight of each feature, (d,) both, where attributions were due."""
@@ -140,14 +144,16 @@ def _dimensions(mean: RKHSFunction) -> tuple[int, int]:
 
 @dataclass
 class _Clock:
-    """Times the phases of an epoch, each inside what the caller wraps around it."""
+    """Times the phases of an epoch, each inside what the caller wraps around it, and compilation apart."""
 
     around: Around
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: {COMPILE: 0.0})
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
+        compiling: list[float] = []
         began = time.perf_counter()
-        with self.around(phase):
+        with self.around(phase), install_timer("numba:compiler_lock", compiling.append):
             yield
-        self.seconds[phase] = time.perf_counter() - began
+        self.seconds[phase] = time.perf_counter() - began - sum(compiling)
+        self.seconds[COMPILE] += sum(compiling)

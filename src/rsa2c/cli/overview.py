@@ -55,7 +55,7 @@ def _preset_environments() -> list[str]:
 
 
 def _status(run: Run) -> str:
-    """Steps and last evaluation of a run in words; a run that cannot be read says why."""
+    """Steps and score of a run in words; a run that cannot be read says why."""
     from rsa2c.runs.data import RunData
 
     try:
@@ -65,8 +65,11 @@ def _status(run: Run) -> str:
             steps = int(float(data.metrics[-1]["timesteps"]))
         total = data.total_timesteps
         words = f"{steps:,} steps" if steps >= total else f"{steps:,} of {total:,} steps"
-        if data.evaluations is not None:
-            words += f", mean return {data.evaluations['results'][-1].mean():.1f}"
+        if (final := data.clean_returns) is not None:
+            words += f", mean return {final[0].mean():.1f} over {len(final[0])} episodes"
+        elif data.evaluations is not None:
+            last = data.evaluations["results"][-1]
+            words += f", last evaluation {last.mean():.1f} over {len(last)} episodes"
         return words
     except RSA2CError as error:
         return f"unreadable: {error}"

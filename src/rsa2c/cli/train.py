@@ -165,9 +165,9 @@ def _print_summary(data: RunData, report: Path | None) -> None:
     """What a training run reached, and where its files are."""
     from rsa2c.agent import RSA2C
 
-    run, agent, judged = data.run, data.agent, data.returns
+    run, agent, judged = data.run, data.agent, data.clean_returns
     assert judged is not None, "the run has just been evaluated"
-    returns = judged["returns"][judged["noise_variance"] == 0.0][0]
+    returns = judged[0]
     seconds = float(data.last_row["seconds"])
     print(f"\n{agent.env_id}, {agent.algorithm}, seed {agent.config.seed}")
     print(f"  mean return  {returns.mean():.1f} over {len(returns)} episodes")

@@ -43,6 +43,18 @@ class Embedded:
         """The explanation that the page computes, computed by the library."""
         return self.agent.explain(states, of=name, background=self.background, nodes=self.nodes[name], progress=False)
 
+    def in_units(self, name: str, explanation: Explanation) -> NDArray[np.float64]:
+        """(T, d, m): the values of an explanation in the units shown, so that those of an action end at the action.
+
+        An action is explained before squashing; its contributions are brought through the squashing function by
+        `ActionBounds.mean_slope`.
+        """
+        if name != "action":
+            return explanation.values
+        base = explanation.base_values
+        mean = base + explanation.values.sum(axis=1)
+        return explanation.values * self.agent.policy.bounds.mean_slope(base, mean)[:, None, :]
+
     def nearest(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
         """(N,): similarity of each state to its nearest state in the actor's dictionary."""
         f = self.agent.policy_mean
@@ -73,7 +85,6 @@ class Embedded:
             "squash": bounds.squash,
             "low": bounds.low,
             "high": bounds.high,
-            "sigma": agent.policy.sigma,
             "background": agent.background,
             "background_used": len(self.background),
             "precision": self.precision,
@@ -93,7 +104,7 @@ class Embedded:
             "reference": {
                 "states": reference,
                 "action": bounds.action(agent.policy_mean(reference)),
-                "values": {name: self.explain(name, reference).values for name in self.functions},
+                "values": {name: self.in_units(name, self.explain(name, reference)) for name in self.functions},
             },
         }
 

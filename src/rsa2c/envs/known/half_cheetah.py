@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, by_id
+from rsa2c.envs.known.facts import Known, Skill, by_id
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT, PLANAR_POSITION, PLANAR_VELOCITY, angles, motors, rates
 
 JOINTS = tuple(f"{side} {part}" for side in ("back", "front") for part in ("thigh", "shin", "foot"))
@@ -11,8 +11,10 @@ JOINTS = tuple(f"{side} {part}" for side in ("back", "front") for part in ("thig
 # the height in the model, 0.7 m.
 FEATURES = (*PLANAR_POSITION, *angles(JOINTS), *PLANAR_VELOCITY, *rates(JOINTS))
 ACTIONS = motors(JOINTS)
+# more than a metre a second on average; one that lies still has 0
+SKILL = Skill("runs forward", 1_000.0)
 
 KNOWN = by_id(
-    Known("HalfCheetah-v4", FEATURES, ACTIONS, EPISODE_LIMIT),
-    Known("HalfCheetah-v5", FEATURES, ACTIONS, EPISODE_LIMIT),
+    Known("HalfCheetah-v4", FEATURES, ACTIONS, EPISODE_LIMIT, skill=SKILL),
+    Known("HalfCheetah-v5", FEATURES, ACTIONS, EPISODE_LIMIT, skill=SKILL),
 )

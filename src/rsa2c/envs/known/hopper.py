@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, by_id
+from rsa2c.envs.known.facts import Known, Skill, by_id
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT, PLANAR_POSITION, PLANAR_VELOCITY, angles, motors, rates
 
 JOINTS = ("thigh", "leg", "foot")
 
 FEATURES = (*PLANAR_POSITION, *angles(JOINTS), *PLANAR_VELOCITY, *rates(JOINTS))
 ACTIONS = motors(JOINTS)
+# one that stands has 1 a step; another 1 is a metre a second
+SKILL = Skill("hops for 1,000 steps without falling", 2_000.0, whole_episodes=True)
 
 KNOWN = by_id(
-    Known("Hopper-v4", FEATURES, ACTIONS, EPISODE_LIMIT),
-    Known("Hopper-v5", FEATURES, ACTIONS, EPISODE_LIMIT),
+    Known("Hopper-v4", FEATURES, ACTIONS, EPISODE_LIMIT, skill=SKILL),
+    Known("Hopper-v5", FEATURES, ACTIONS, EPISODE_LIMIT, skill=SKILL),
 )

@@ -7,7 +7,7 @@ for the immovable world and the unactuated torso too, where all are 0 or constan
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, Quantity, by_id
+from rsa2c.envs.known.facts import Known, Quantity, Skill, by_id
 from rsa2c.envs.known.mujoco import (
     EPISODE_LIMIT,
     FREE_POSITION,
@@ -60,10 +60,12 @@ V4 = _features(("world", *BODIES), (*axes("torso motor force", "N"), *axes("tors
 V5 = _features(BODIES)
 # the motors begin with the abdomen's y, the joints in the observation with its z
 ACTIONS = motors(("abdomen y", "abdomen z", "abdomen x", *LEGS, *ARMS))
+# one that stands has 5 a step; another 0.5 is 0.4 metres a second
+SKILL = Skill("walks for 1,000 steps without falling", 5_500.0, whole_episodes=True)
 
 KNOWN = by_id(
-    Known("Humanoid-v4", V4, ACTIONS, EPISODE_LIMIT),
-    Known("Humanoid-v5", V5, ACTIONS, EPISODE_LIMIT),
+    Known("Humanoid-v4", V4, ACTIONS, EPISODE_LIMIT, skill=SKILL),
+    Known("Humanoid-v5", V5, ACTIONS, EPISODE_LIMIT, skill=SKILL),
     Known("HumanoidStandup-v4", V4, ACTIONS, EPISODE_LIMIT),
     Known("HumanoidStandup-v5", V5, ACTIONS, EPISODE_LIMIT),
 )
