@@ -113,7 +113,7 @@ def epoch(
     sizes = env.num_envs * horizon, batch.n, len(batch.points), *_dimensions(mean)
     work = Work(*sizes, before, actor_basis, value_basis, len(np.unique(guided.policy.sigma)), growths, guided.work,
                 guided.reprojections, followed)  # fmt: skip
-    return after, EpochRecord(metrics, clock.seconds, work, guided.attribution)
+    return after, EpochRecord(metrics, {**clock.seconds, COMPILE: clock.compiling}, work, guided.attribution)
 
 
 def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gamma: float) -> dict[str, float]:
@@ -147,13 +147,14 @@ class _Clock:
     """Times the phases of an epoch, each inside what the caller wraps around it, and compilation apart."""
 
     around: Around
-    seconds: dict[str, float] = field(default_factory=lambda: {COMPILE: 0.0})
+    seconds: dict[str, float] = field(default_factory=dict)
+    compiling: float = 0.0
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
         compiling: list[float] = []
         began = time.perf_counter()
-        with self.around(phase), install_timer("numba:compiler_lock", compiling.append):
+        with install_timer("numba:compiler_lock", compiling.append), self.around(phase):
             yield
         self.seconds[phase] = time.perf_counter() - began - sum(compiling)
-        self.seconds[COMPILE] += sum(compiling)
+        self.compiling += sum(compiling)

@@ -175,6 +175,8 @@ def _print_summary(data: RunData, report: Path | None) -> None:
     if isinstance(agent, RSA2C):
         weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)
         top = ", ".join(f"{name} {weight:.2f}" for weight, name in weights[:5])
+        if weights[0][0] == weights[-1][0]:
+            top = "all features alike"
         sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
         print(f"  remembers    {sizes} states")
         print(f"  looks at     {top}  (kernel weights)")

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 def lead(agent: RSA2C, result: EvaluationResult | None, explained: dict[str, Explanation] | None) -> dict[str, Any]:
     """The parts of the line: what it can do, its score, and the feature that counts most."""
     return {
-        "skill": None if result is None else skill(agent, result),
+        "skill": None if result is None else skill(agent.env_id, result),
         "mean": None if result is None else result.mean,
         "episodes": None if result is None else len(result.returns),
         **_feature(agent, explained),
     }
 
 
-def skill(agent: RSA2C, result: EvaluationResult) -> str | None:
+def skill(env_id: str, result: EvaluationResult) -> str | None:
     """What the environment's file says a good policy does, if these episodes prove it."""
-    known = find(agent.env_id)
+    known = find(env_id)
     if known is None or known.skill is None or result.returns.min() < known.skill.worst_return:
         return None
     whole = bool(np.all(result.lengths >= known.episode_limit))
