@@ -58,10 +58,11 @@ def test_agrees_with_python(tmp_path, fields):
         assert relative([one["prediction"] for one in found["functions"][name]], function(states)) < 1e-10
         assert relative([one["base"] for one in found["functions"][name]], expected.base_values) < 1e-10
     assert relative(found["nearest"], page.nearest(states)) < 1e-9
-    kernel = agent.policy_mean.kernel(agent.policy_mean.normaliser(states), agent.policy_mean.centres)
+    kernel = agent.policy_mean.kernel(agent.policy_mean.coordinates(states), agent.policy_mean.centres)
     for row, one in zip(kernel, found["similar"], strict=True):
         assert np.allclose(one["similarity"], np.sort(row)[::-1][:3], rtol=1e-9, atol=1e-300)
         assert np.allclose(row[one["numbers"]], one["similarity"], rtol=1e-9, atol=1e-300)
+        assert np.allclose(one["states"], agent.policy_mean.remembered_states[one["numbers"]], rtol=1e-9, atol=1e-9)
         assert np.allclose(one["actions"], agent.predict(np.array(one["states"]))[0], rtol=1e-6, atol=1e-6)
     assert np.shape(found["action"]) == (len(states), m)
 

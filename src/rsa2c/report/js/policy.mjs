@@ -154,7 +154,8 @@ export class Policy {
 
   /** Remembered state j of the actor in raw units. */
   remembered(j) {
-    const { mean, std } = this.spec;
-    return row(this.functions.action.remembered, j).map((x, i) => x * std.data[i] + mean.data[i]);
+    const { mean, std, tails } = this.spec;
+    const inverse = tails === "logarithmic" ? Math.sinh : (x) => x;
+    return row(this.functions.action.remembered, j).map((x, i) => inverse(x) * std.data[i] + mean.data[i]);
   }
 }
