@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from rsa2c.report import write_comparison, write_report
+from rsa2c.runs.folder import Run
 from rsa2c.runs.training import train_run
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -241,6 +242,18 @@ def test_fits_the_screen(visit, report, width):
     assert overflowing(page) == []
     assert overlapping(page) == []
     assert page.locator("header").bounding_box()["height"] < 48  # one line
+
+
+def test_an_agent_without_a_training_log_has_a_page(visit, run, tmp_path):
+    """As an agent that was downloaded has none: the sections that need one are left out or say so."""
+    bare = Run(shutil.copytree(run.path, tmp_path / run.path.name))
+    for path in (bare.metrics_path, bare.evaluations_path, bare.attributions_path):
+        path.unlink()
+    page = visit(write_report(bare, episodes=2), width=390)
+    assert "on average over 2 episodes" in page.locator(".lead").inner_text()
+    assert page.locator("#result-robustness rect.bar").count() == 4
+    assert page.locator("#result-curve svg").count() == page.locator("#attention-weights").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_coinciding_lines_of_a_sweep_stay_visible(visit, run, tmp_path):

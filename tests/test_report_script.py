@@ -41,7 +41,9 @@ def relative(found, expected):
 
 
 @needs_node
-@pytest.mark.parametrize("fields", [{}, {"kernel": "laplace", "squash": "clip"}, {"distractors": 4}, {"scaling": "following"}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"kernel": "laplace", "squash": "clip"}, {"distractors": 4}, {"scaling": "following"}]
+)
 def test_agrees_with_python(tmp_path, fields):
     agent = load_agent(trained(tmp_path, **fields))
     page = Embedded(agent)
