@@ -43,7 +43,7 @@ DRAG = """async (drags) => {
         slider.value = low + ((k + 1) / drags) * (high - low);
         slider.dispatchEvent(new Event("input"));
         await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-        times.push(Number(document.getElementById("ask-time").dataset.milliseconds));
+        times.push(Number(document.getElementById("ask-note").dataset.milliseconds));
     }
     return times;
 }"""

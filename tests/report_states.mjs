@@ -10,8 +10,9 @@ const { Policy } = await load("policy");
 const { segments } = await load("kinematics");
 const { gaussLegendre } = await load("shapley");
 const { csv } = await load("table");
+const { learningScale } = await load("axes");
 
-const { model, states, scene, rule, table } = decode(JSON.parse(readFileSync(input, "utf8")));
+const { model, states, scene, rule, table, curves } = decode(JSON.parse(readFileSync(input, "utf8")));
 const out = {};
 if (rule) out.rule = Object.values(gaussLegendre(rule)).map((part) => Array.from(part));
 if (table)
@@ -19,6 +20,7 @@ if (table)
     table.names.map((name, k) => ({ name, value: (r) => r[k] })),
     table.rows,
   );
+if (curves) out.scale = learningScale(curves);
 if (scene)
   out.segments = Array.from({ length: states.shape[0] }, (_, t) =>
     segments(scene, row(states, t)).map((s) => [s.from, s.to]),
@@ -29,14 +31,14 @@ if (model) {
   for (const name of names) policy.functions[name].game(policy.background);
   const rows = Array.from({ length: states.shape[0] }, (_, t) => row(states, t));
   out.action = rows.map((state) => Array.from(policy.action(state)));
-  out.nearest = rows.map((state) => policy.prototypes(state, 1).nearest);
-  out.prototypes = rows.map((state) => {
-    const { shown, others } = policy.prototypes(state, 3);
+  out.nearest = rows.map((state) => policy.familiarity(state));
+  out.similar = rows.map((state) => {
+    const shown = policy.similar(state, 3);
     return {
       numbers: shown.map((p) => p.number),
-      shares: shown.map((p) => Array.from(p.shares)),
+      similarity: shown.map((p) => p.similarity),
       states: shown.map((p) => Array.from(p.state)),
-      others: Array.from(others),
+      actions: shown.map((p) => Array.from(p.action)),
     };
   });
   out.functions = {};
@@ -48,6 +50,11 @@ if (model) {
       return { values: Array.from(values), base: Array.from(base), prediction: Array.from(prediction) };
     });
     out.milliseconds[name] = (performance.now() - began) / rows.length;
+    out.shown ??= {};
+    out.shown[name] = rows.map((state) => {
+      const { values, base, prediction } = policy.explainShown(name, state);
+      return { values: Array.from(values), base: Array.from(base), prediction: Array.from(prediction) };
+    });
   }
 }
 process.stdout.write(JSON.stringify(out));

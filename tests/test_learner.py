@@ -1,11 +1,13 @@
 """The agent: its public face, its variants, its phases."""
 
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from numba.core.event import trigger_event
 
 import rsa2c
 from rsa2c.algorithm import epoch as module
@@ -165,7 +167,26 @@ def test_an_epoch_is_a_function_of_the_state():
     np.testing.assert_array_equal(first.background, second.background)
     np.testing.assert_equal(record.metrics, again.metrics)
     assert (first.epoch, first.steps) == (state.epoch + 1, state.steps + agent.sizes.epoch_steps)
-    assert tuple(record.seconds) == module.PHASES and record.work == again.work
+    assert tuple(record.seconds) == (*module.PHASES, module.COMPILE) and record.work == again.work
+
+
+def test_compilation_is_in_no_phase():
+    """Numba announces what it compiles or loads; 50 ms of it in one phase are not counted there."""
+
+    @contextmanager
+    def compiling(phase):
+        if phase == "attribute":
+            with trigger_event("numba:compiler_lock"):
+                time.sleep(0.05)
+        yield
+
+    agent = small_agent()
+    agent.run_epoch()
+    began = time.perf_counter()
+    seconds = agent.run_epoch(compiling).seconds
+    assert seconds[module.COMPILE] >= 0.05
+    assert all(seconds[phase] >= 0 for phase in module.PHASES)
+    assert sum(seconds.values()) <= time.perf_counter() - began
 
 
 def test_a_caller_can_wrap_the_phases():

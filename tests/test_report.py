@@ -1,50 +1,29 @@
-"""The report: what its page computes against the library, what it says when things are missing, names as text.
+"""The report: what it says about a run, what it says when things are missing, names as text.
 
-The page's own behaviour in a browser is in test_report_browser.py.
+The page's arithmetic is in test_report_script.py, its behaviour in a browser in test_report_browser.py.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from report_pages import GUIDED, TINY, document, trained, visible
 from rsa2c.cli import main
-from rsa2c.envs.single import make_single
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
-from rsa2c.evaluation import evaluate
-from rsa2c.report import embedded as embedding
+from rsa2c.evaluation import EvaluationResult, evaluate
 from rsa2c.report import write_comparison, write_report
-from rsa2c.report.embedded import Embedded
-from rsa2c.report.encoding import to_json
 from rsa2c.report.gather import run_document
-from rsa2c.report.page import FOLDER, bundled
+from rsa2c.report.lead import lead, skill
+from rsa2c.report.page import bundled
 from rsa2c.report.result import rerun_command
-from rsa2c.report.scene import scene
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
-from rsa2c.runs.training import load_agent, train_run
-
-TINY = {
-    "n_envs": 4, "horizon": 50, "capacity": 24, "initial_centres": 12, "evaluation_episodes": 2,
-}  # fmt: skip
-GUIDED = {
-    "attribution_centres": 20, "attribution_states": 8, "attribution_background": 8, "attribution_warmup": 1
-}  # fmt: skip
-NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="node, which runs the page's JavaScript, is not installed")
-
-
-def trained(folder, algorithm="rsa2c-kme", env_id="Pendulum-v1", **fields):
-    own = {**TINY, **(GUIDED if algorithm.startswith("rsa2c") else {}), **fields}
-    return train_run(env_id, algorithm, total_timesteps=2600, out=folder, track=False, **own)
+from rsa2c.runs.training import load_agent
 
 
 @pytest.fixture(scope="module")
@@ -57,136 +36,13 @@ def page(run):
     return write_report(run, episodes=3).read_text(encoding="utf-8")
 
 
-def document(text):
-    """The JSON document embedded in a page."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
-
-
-def visible(text):
-    """The words of a page, scripts and styles left out."""
-    words, inside = [], []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag, attributes):
-            inside.append(tag)
-
-        def handle_endtag(self, tag):
-            while inside and inside.pop() != tag:
-                pass
-
-        def handle_data(self, data):
-            if not {"script", "style"} & set(inside):
-                words.append(data)
-
-    Reader().feed(text)
-    return re.sub(r"\s+", " ", " ".join(words))
-
-
-def javascript(tmp_path, **given):
-    source = tmp_path / "input.json"
-    source.write_text(to_json(given), encoding="utf-8")
-    script = Path(__file__).parent / "report_states.mjs"
-    done = subprocess.run([NODE, script, str(FOLDER / "js"), source], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def relative(found, expected):
-    """Largest difference, relative to the largest value of each output (the last axis)."""
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert found.shape == expected.shape
-    axes = tuple(range(expected.ndim - 1))
-    return (np.abs(found - expected).max(axis=axes) / np.abs(expected).max(axis=axes)).max()
-
-
-class TestJavaScript:
-    @needs_node
-    @pytest.mark.parametrize("fields", [{}, {"kernel": "laplace", "squash": "clip"}, {"distractors": 4}])
-    def test_agrees_with_python(self, tmp_path, fields):
-        agent = load_agent(trained(tmp_path, **fields))
-        page = Embedded(agent)
-        rng = np.random.default_rng(0)
-        d, m = len(agent.feature_names), len(agent.action_names)
-        # far outside too, where the metric clips
-        states = np.vstack([agent.background[:10], rng.normal(0, 3, (10, d)), rng.normal(0, 100, (2, d))])
-        found = javascript(tmp_path, model=page.document(), states=states)
-        assert relative(found["action"], agent.policy.bounds.action(agent.policy_mean(states))) < 1e-11
-        for name, function in page.functions.items():
-            expected = agent.explain(states, of=name, background=page.background, nodes=page.nodes[name])
-            values = np.array([one["values"] for one in found["functions"][name]]).reshape(expected.values.shape)
-            assert relative(values, expected.values) < 1e-10
-            assert relative([one["prediction"] for one in found["functions"][name]], function(states)) < 1e-10
-            assert relative([one["base"] for one in found["functions"][name]], expected.base_values) < 1e-10
-        for state, nearest, one in zip(states, found["nearest"], found["prototypes"], strict=True):
-            expected = agent.prototypes(state, 3)
-            assert nearest == pytest.approx(page.agent.familiarity(state[None])[0], rel=1e-9, abs=1e-300)
-            if np.abs(expected.shares).max() > 1e-12:  # where all shares vanish their order is rounding
-                assert one["numbers"] == expected.numbers.tolist()
-                assert relative(np.array(one["shares"]), expected.shares) < 1e-10
-                assert np.allclose(one["states"], expected.states, rtol=1e-14)
-                assert np.allclose(one["others"], expected.others + expected.offset, rtol=1e-8, atol=1e-9)
-        assert np.shape(found["action"]) == (len(states), m)
-
-    @needs_node
-    def test_thinned_background_and_inexact_quadrature_agree_too(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(embedding, "LIVE_WORK", 24 * 11 * 2 * 20)
-        agent = load_agent(trained(tmp_path, distractors=8))
-        page = Embedded(agent)
-        assert len(page.background) < len(agent.background)
-        states = agent.background[:5]
-        found = javascript(tmp_path, model=page.document(), states=states)
-        expected = page.explain("action", states).values
-        values = np.array([one["values"] for one in found["functions"]["action"]]).reshape(expected.shape)
-        assert relative(values, expected) < 1e-10
-        exact = agent.explain(states, of="action", background=page.background, nodes="exact").values
-        assert relative(values, exact) < 1e-8
-        assert found["functions"]["action"][0]["values"] != found["functions"]["action"][1]["values"]
-
-    @needs_node
-    @pytest.mark.parametrize("count", [1, 2, 7, 12, 53])
-    def test_quadrature(self, tmp_path, count):
-        nodes, weights = np.polynomial.legendre.leggauss(count)
-        found = javascript(tmp_path, rule=count)["rule"]
-        assert np.allclose(found, [nodes / 2 + 0.5, weights / 2], rtol=0, atol=4e-15)
-
-    @needs_node
-    @pytest.mark.parametrize("env_id", ["Ant-v5", "Hopper-v5", "HalfCheetah-v5"])
-    def test_robots_stand_where_mujoco_puts_them(self, tmp_path, env_id):
-        pytest.importorskip("mujoco")
-        import mujoco
-
-        spec = scene(env_id)
-        env = make_single(env_id).unwrapped
-        rng, expected, states = np.random.default_rng(0), [], []
-        for _ in range(4):
-            state = env.reset(seed=int(rng.integers(100)))[0].copy()
-            count = spec["observed"]
-            state[:count] += rng.normal(0, 0.4, count)
-            qpos = env.init_qpos.copy()
-            qpos[spec["skipped"] :] = state[:count]
-            env.data.qpos[:] = qpos
-            mujoco.mj_kinematics(env.model, env.data)
-            geoms = [g for g in range(env.model.ngeom) if env.model.geom_type[g] != 0]
-            axis = env.data.geom_xmat[geoms].reshape(-1, 3, 3)[:, :, 2]
-            long = np.where(env.model.geom_type[geoms] == 3, env.model.geom_size[geoms, 1], 0.0)[:, None]
-            middle = env.data.geom_xpos[geoms]
-            expected.append(np.stack([middle - long * axis, middle + long * axis], axis=1))
-            states.append(state)
-        env.close()
-        found = javascript(tmp_path, scene=spec, states=np.array(states))["segments"]
-        assert np.allclose(found, expected, rtol=0, atol=1e-12)
-
-    @needs_node
-    def test_csv_quotes_what_needs_it(self, tmp_path):
-        table = {"names": ["a", 'b"', "c,d"], "rows": [[1.5, None, "x\ny"], ["<b>", 0, "plain"]]}
-        assert javascript(tmp_path, table=table)["csv"] == 'a,"b""","c,d"\n1.5,,"x\ny"\n<b>,0,plain\n'
-
-
 class TestPage:
     def test_has_every_section_and_no_outside_reference(self, page):
-        text = visible(page)
-        for heading in ("Result", "What it looks at", "Ask the policy", "An episode", "Trust", "Run it again"):
-            assert heading in text
+        assert re.findall(r'<section id="(\w+)">', page) == ["ask", "episode", "attention", "result", "trust"]
+        for heading in ("Ask the policy", "Episodes", "Features", "Training", "Trust"):
+            assert f"<h2>{heading}</h2>" in page
+        for folded in ("Memory, time and cost", "Run it again", "Details"):
+            assert f"<details><summary>{folded}</summary>" in page
         assert document(page)["missing"] == {}
         # nothing that a browser would fetch: no address but the SVG name space
         assert set(re.findall(r"https?://[^\s\"'`<]+", page)) == {"http://www.w3.org/2000/svg"}
@@ -206,6 +62,8 @@ class TestPage:
         assert data["trust"]["residuals"][0]["relative"] < 1e-9
         assert [row["output"] for row in data["trust"]["measures"]] == ["value", "torque"]
         assert len(data["trust"]["certificates"]) == 3
+        assert {row["episodes"] for row in data["result"]["robustness"]} == {3}
+        assert data["result"]["robustness"][0]["mean"] == data["result"]["final"]["mean"] == data["lead"]["mean"]
         assert set(data["result"]["operations"]) == {"collect", "admit", "value", "attribute", "advantage", "actor"}
 
     def test_episodes_are_those_of_the_evaluation(self, run, page):
@@ -215,6 +73,23 @@ class TestPage:
         assert [one["label"] for one in shown] == ["worst", "median", "best"]
         assert [one["return"] for one in shown] == pytest.approx(sorted(returns), rel=1e-12)
         assert all(one["length"] == 200 and one["ended"] == "truncated" for one in shown)
+
+    def test_every_score_of_a_run_is_the_same_number(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in {**TINY, **GUIDED}.items()]
+        assert main(["train", "Pendulum-v1", "--total-timesteps", "600", "--no-track", *flags]) == 0
+        printed = capsys.readouterr()
+        score = re.search(r"mean return  (.*)", printed.out)[1]
+        assert re.fullmatch(r"-\d+\.\d over 100 episodes", score)
+        assert re.search(r"evaluation -\d+\.\d over 2 episodes", printed.err)
+        steps = re.search(r"training     ([\d,]+ steps)", printed.out)[1]
+        assert main(["list"]) == 0 and f"{steps}, mean return {score}" in capsys.readouterr().out
+        page = document(next(tmp_path.glob("runs/*/report.html")).read_text(encoding="utf-8"))
+        for said in (page["lead"], page["result"]["final"], page["result"]["robustness"][0]):
+            assert f"{said['mean']:.1f} over {said['episodes']} episodes" == score
+        assert [one["return"] for one in page["episodes"]][::2] == pytest.approx(
+            [page["result"]["final"][key] for key in ("worst", "best")], rel=1e-6
+        )
 
     def test_is_the_same_when_written_again(self, run, page, tmp_path):
         assert write_report(run, tmp_path / "again.html", episodes=3).read_text(encoding="utf-8") == page
@@ -244,6 +119,7 @@ class TestPage:
         data = run_document(RunData.of(run))
         assert data["result"]["final"]["mean"] == -7.0
         assert [row["variance"] for row in data["result"]["robustness"]] == [0.0, 0.001, 0.01, 0.05]
+        assert [row["episodes"] for row in data["result"]["robustness"]] == [100] * 4
 
     @pytest.mark.parametrize("module", ["report", "comparison"])
     def test_bundle_imports_nothing(self, module):
@@ -251,6 +127,32 @@ class TestPage:
         assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
         assert "const dom_module" in script
         assert script.index("const dom_module") < script.index("const lines_module")
+
+
+class TestLead:
+    @pytest.mark.parametrize(
+        ("env_id", "returns", "lengths", "words"),
+        [
+            ("Pendulum-v1", [-120.0, -390.0], [200, 200], "swings up from anywhere and holds"),
+            ("Pendulum-v1", [-120.0, -900.0], [200, 200], None),
+            ("Hopper-v5", [2500.0, 3000.0], [1000, 1000], "hops for 1,000 steps without falling"),
+            ("Hopper-v5", [2500.0, 3000.0], [1000, 900], None),
+            ("Reacher-v5", [0.0], [50], None),
+            ("Unknown-v0", [0.0], [50], None),
+        ],
+    )
+    def test_a_skill_is_named_only_if_every_episode_shows_it(self, env_id, returns, lengths, words):
+        assert skill(env_id, EvaluationResult(np.array(returns), np.array(lengths))) == words
+
+    def test_names_the_feature_with_the_largest_weight_or_the_largest_effect(self, run):
+        agent = load_agent(run)
+        found = lead(agent, None, {"action": agent.explain(agent.background[:20], of="action")})
+        assert found["mean"] is None and found["skill"] is None
+        weights = agent.kernel_weights
+        effects = np.abs(agent.explain(agent.background[:20], of="action").values).mean(axis=(0, 2))
+        guided = np.ptp(weights) > 0
+        assert found["verb"] == ("looks most at" if guided else "responds most to")
+        assert found["feature"] == agent.feature_names[int((weights if guided else effects).argmax())]
 
 
 class TestMissing:

@@ -6,6 +6,7 @@ Needs Debian's Chromium (apt-get install chromium) and Playwright for Python, wh
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from rsa2c.report import write_comparison, write_report
+from rsa2c.runs.folder import Run
 from rsa2c.runs.training import train_run
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -24,6 +26,9 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 INSIDE = ("file:", "data:", "blob:")
+SECTIONS = ("ask", "episode", "attention", "result", "trust")
+MOST_WORDS = 525
+"""Half of what the first version of the page had, numbers on axes included."""
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +123,9 @@ def overlapping(page):
 def test_opens_from_a_file_and_agrees_with_python(visit, report):
     page = visit(report)
     assert float(page.get_attribute("#trust-check", "data-difference")) < 1e-9
-    for section in ("result", "attention", "ask", "episode", "trust"):
-        assert page.locator(f"#{section} h2").is_visible()
+    tops = [page.locator(f"#{name} h2").bounding_box()["y"] for name in SECTIONS]
+    assert tops == sorted(tops)
+    assert page.locator(".lead").bounding_box()["y"] < tops[0] < 200
     assert page.locator("#result-curve polyline").count() == 2
     assert page.locator("#attention-swarm circle").count() == 3 * 200
 
@@ -137,6 +143,34 @@ def test_a_slider_changes_the_waterfall_and_bars_sum_to_the_prediction(visit, re
         base, total, prediction = (float(shown[key]) for key in ("base", "sum", "prediction"))
         assert base + total == pytest.approx(prediction, rel=1e-9, abs=1e-9)
     assert len(after["bars"]) == 3
+    # it ends at the torque that the bar above it shows
+    assert page.locator("#ask-waterfall text.strong").last.text_content() == page.locator(".action-value").inner_text()
+
+
+def test_remembered_states_say_what_is_done_there(visit, report):
+    page = visit(report)
+    for text in page.locator("#ask-prototypes .prototype").all_inner_texts():
+        similar, torque = re.search(r"([\d.]+) % similar\ntorque ([−\d.]+) N m", text).groups()
+        assert 0 <= float(similar) <= 100 and abs(float(torque.replace("−", "-"))) <= 2
+
+
+def test_has_few_words_and_folds_the_cost_away(visit, report):
+    page = visit(report)
+    assert len(page.evaluate("document.body.innerText").split()) <= MOST_WORDS
+    phases = page.locator("#result-phases")
+    assert not phases.is_visible()
+    page.get_by_text("Memory, time and cost").click()
+    settle(page)
+    assert "compile" in phases.text_content()
+    assert overflowing(page) == [] and overlapping(page) == []
+
+
+def test_longer_bars_are_better_returns(visit, report):
+    page = visit(report)
+    bars = [float(bar.get_attribute("width")) for bar in page.locator("#result-robustness rect.bar").all()]
+    notes = page.locator("#result-robustness text.note").all_text_contents()
+    returns = [float(note.replace("−", "-").replace(",", "")) for note in notes]
+    assert len(bars) == 4 and [bars[k] for k in np.argsort(returns)] == sorted(bars)
 
 
 def test_typing_and_dragging_set_the_state(visit, report):
@@ -165,7 +199,7 @@ def test_far_states_are_marked_as_extrapolation(visit, report):
     page.get_by_label("angular velocity (rad/s), typed").fill("300")
     settle(page)
     assert page.locator("#ask-familiar").inner_text().startswith("extrapolation")
-    page.get_by_role("button", name="A typical state").click()
+    page.get_by_role("button", name="Typical state").click()
     settle(page)
     assert page.locator("#ask-familiar").inner_text().startswith("familiar")
 
@@ -207,6 +241,30 @@ def test_fits_the_screen(visit, report, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert overflowing(page) == []
     assert overlapping(page) == []
+    assert page.locator("header").bounding_box()["height"] < 48  # one line
+
+
+def test_an_agent_without_a_training_log_has_a_page(visit, run, tmp_path):
+    """As an agent that was downloaded has none: the sections that need one are left out or say so."""
+    bare = Run(shutil.copytree(run.path, tmp_path / run.path.name))
+    for path in (bare.metrics_path, bare.evaluations_path, bare.attributions_path):
+        path.unlink()
+    page = visit(write_report(bare, episodes=2), width=390)
+    assert "on average over 2 episodes" in page.locator(".lead").inner_text()
+    assert page.locator("#result-robustness rect.bar").count() == 4
+    assert page.locator("#result-curve svg").count() == page.locator("#attention-weights").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_coinciding_lines_of_a_sweep_stay_visible(visit, run, tmp_path):
+    """Two settings with the same curve: where one line is drawn, the other has a gap."""
+    for name in ("Pendulum-v1__rsa2c-kme__default__n0__s0", "Pendulum-v1__uniform-shap__default__n0__s0"):
+        shutil.copytree(run.path, tmp_path / name)
+    page = visit(write_comparison(tmp_path))
+    lines = page.locator("#curve-charts polyline")
+    assert lines.count() == 2
+    assert {line.get_attribute("stroke-dasharray") for line in lines.all()} == {"14 14"}
+    assert {line.get_attribute("stroke-dashoffset") for line in lines.all()} == {"0", "-14"}
 
 
 def test_comparison_sorts_and_downloads(visit, run, tmp_path):

@@ -140,7 +140,7 @@ def test_a_list_of_runs_loads_no_agent(run, monkeypatch, capsys):
     run.path.rename(run.path.parent / "runs")
     with counted() as reads:
         assert main(["list"]) == 0
-    assert "440 steps" in capsys.readouterr().out
+    assert "440 steps, mean return 0.0 over 2 episodes" in capsys.readouterr().out
     assert reads == {"read_yaml": 1, "read_npz": 1}
 
 

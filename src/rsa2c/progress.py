@@ -115,7 +115,7 @@ def _line(meter: _Meter) -> str:
         f"left {clock(meter.left)}",
     ]
     if meter.evaluation is not None:
-        parts.insert(3, f"evaluation {meter.evaluation:.1f}")
+        parts.insert(3, f"evaluation {meter.evaluation:.1f} over {agent.config.evaluation_episodes} episodes")
     top = ", ".join(f"{name} {weight:.2f}" for name, weight in meter.top_features())
     return "  ".join(parts) + (f"  weights {top}" if top else "")
 
@@ -137,7 +137,8 @@ def _panel(meter: _Meter) -> Any:
     grid.add_row("progress", bar)
     left = f"{clock(meter.left)} left"
     grid.add_row("steps", f"{meter.steps}   {meter.rate:,.0f} a second   {left}")
-    evaluation = "" if meter.evaluation is None else f"   evaluation {meter.evaluation:.1f}"
+    episodes = agent.config.evaluation_episodes
+    evaluation = "" if meter.evaluation is None else f"   evaluation {meter.evaluation:.1f} over {episodes} episodes"
     curve = sparkline([past["ep_rew_mean"] for past in agent.history[-200:]])
     grid.add_row("return", f"{_shown(row['ep_rew_mean'])}{evaluation}   {curve}")
     sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())

@@ -22,6 +22,8 @@ from rsa2c.kernel.rkhs import RKHSFunction
 SMALLEST_SIGMA = 0.1
 """Least standard deviation that is learned, in units of the squashed action's half width: below it a batch says too
 little about other actions."""
+NEAR = 1e-6
+"""Steps of u below which a quotient of differences is less precise than the slope in their middle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,17 @@ class ActionBounds:
         if self.squash == "clip":
             return self.half * (np.abs(u) < 1.0)
         return np.ones_like(u)
+
+    def mean_slope(self, start: NDArray, end: NDArray) -> NDArray[np.float64]:
+        """The mean of `slope` on the straight line between two u: (action(end) - action(start)) / (end - start).
+
+        Contributions to end - start, times it, are contributions to action(end) - action(start): the Aumann-Shapley
+        values of the squashed sum.
+        """
+        step = np.asarray(end) - start
+        near = np.abs(step) < NEAR
+        quotient = (self.action(end) - self.action(start)) / np.where(near, 1.0, step)
+        return np.where(near, self.slope(start + step / 2), quotient)
 
 
 @dataclass(frozen=True, eq=False)

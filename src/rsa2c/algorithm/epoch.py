@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
+from numba.core.event import install_timer
 from numpy.typing import NDArray
 
 from rsa2c.algorithm import diagnostics
@@ -45,6 +46,9 @@ BACKGROUND_STATES = 256
 keep a model file small."""
 PHASES = ("collect", "admit", "value", "attribute", "advantage", "actor")
 """The phases of an epoch, in order; `EpochRecord.seconds` has the time of each."""
+COMPILE = "compile"
+"""What `EpochRecord.seconds` calls the time that Numba spent compiling, or loading what it had compiled before. It is
+in no phase: otherwise the first attribution of a run would seem to take seconds."""
 
 Around = Callable[[str], AbstractContextManager[Any]]
 
@@ -56,7 +60,7 @@ class EpochRecord:
     metrics: dict[str, float]
     """The epoch's row of `metrics.csv`."""
     seconds: dict[str, float]
-    """Phase -> seconds."""
+    """Phase -> seconds, and `COMPILE` -> seconds."""
     work: Work
     attribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     """Mean absolute attribution and kernel weight of each feature, (d,) both, where attributions were due."""
@@ -111,7 +115,7 @@ def epoch(
     sizes = env.num_envs * horizon, batch.n, len(batch.points), *_dimensions(mean)
     work = Work(*sizes, before, actor_basis, value_basis, len(np.unique(guided.policy.sigma)), growths, guided.work,
                 guided.reprojections, followed)  # fmt: skip
-    return after, EpochRecord(metrics, clock.seconds, work, guided.attribution)
+    return after, EpochRecord(metrics, {**clock.seconds, COMPILE: clock.compiling}, work, guided.attribution)
 
 
 def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gamma: float) -> dict[str, float]:
@@ -142,14 +146,17 @@ def _dimensions(mean: RKHSFunction) -> tuple[int, int]:
 
 @dataclass
 class _Clock:
-    """Times the phases of an epoch, each inside what the caller wraps around it."""
+    """Times the phases of an epoch, each inside what the caller wraps around it, and compilation apart."""
 
     around: Around
     seconds: dict[str, float] = field(default_factory=dict)
+    compiling: float = 0.0
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
+        compiling: list[float] = []
         began = time.perf_counter()
-        with self.around(phase):
+        with install_timer("numba:compiler_lock", compiling.append), self.around(phase):
             yield
-        self.seconds[phase] = time.perf_counter() - began
+        self.seconds[phase] = time.perf_counter() - began - sum(compiling)
+        self.compiling += sum(compiling)

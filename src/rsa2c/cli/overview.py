@@ -56,18 +56,20 @@ def _preset_environments() -> list[str]:
 
 
 def _status(run: Run) -> str:
-    """Steps and last evaluation of a run in words; a run that cannot be read says why."""
+    """Steps and score of a run in words; a run that cannot be read says why."""
     from rsa2c.runs.data import RunData
 
     try:
         data = RunData.of(run)
-        steps = data.steps
-        if data.is_baseline and data.metrics:  # it has no checkpoint before its end
-            steps = int(float(data.metrics[-1]["timesteps"]))
-        total = data.total_timesteps
-        words = f"{steps:,} steps" if steps >= total else f"{steps:,} of {total:,} steps"
-        if data.evaluations is not None:
-            words += f", mean return {data.evaluations['results'][-1].mean():.1f}"
+        # Environment steps, those of the warm-up included, as the summary and the report count them
+        made = int(float(data.metrics[-1]["timesteps"])) if data.metrics else data.steps
+        finished = (made if data.is_baseline else data.steps) >= data.total_timesteps
+        words = f"{made:,} steps" if finished else f"{made:,} of {data.total_timesteps:,} steps"
+        if (final := data.clean_returns) is not None:
+            words += f", mean return {final[0].mean():.1f} over {len(final[0])} episodes"
+        elif data.evaluations is not None:
+            last = data.evaluations["results"][-1]
+            words += f", last evaluation {last.mean():.1f} over {len(last)} episodes"
         return words
     except RSA2CError as error:
         return f"unreadable: {error}"

@@ -176,9 +176,9 @@ def _print_summary(data: RunData, report: Path | None) -> None:
     """What a training run reached, and where its files are."""
     from rsa2c.agent import RSA2C
 
-    run, agent, judged = data.run, data.agent, data.returns
+    run, agent, judged = data.run, data.agent, data.clean_returns
     assert judged is not None, "the run has just been evaluated"
-    returns = judged["returns"][judged["noise_variance"] == 0.0][0]
+    returns = judged[0]
     seconds = float(data.last_row["seconds"])
     print(f"\n{agent.env_id}, {agent.algorithm}, seed {agent.config.seed}")
     print(f"  mean return  {returns.mean():.1f} over {len(returns)} episodes")
@@ -186,6 +186,8 @@ def _print_summary(data: RunData, report: Path | None) -> None:
     if isinstance(agent, RSA2C):
         weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)
         top = ", ".join(f"{name} {weight:.2f}" for weight, name in weights[:5])
+        if weights[0][0] == weights[-1][0]:
+            top = "all features alike"
         sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
         print(f"  remembers    {sizes} states")
         print(f"  looks at     {top}  (kernel weights)")

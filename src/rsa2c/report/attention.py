@@ -35,12 +35,11 @@ def explanations(embedded: Embedded) -> dict[str, Explanation]:
 
 
 def swarm(embedded: Embedded, explained: dict[str, Explanation]) -> dict[str, Any]:
-    """Values (states, features, outputs) of all functions side by side."""
+    """Values (states, features, outputs) of all functions side by side, in the units shown."""
     first = next(iter(explained.values()))
+    values = [embedded.in_units(name, one) for name, one in explained.items()]
     return {
         "states": first.data.astype(np.float32),
-        "values": np.concatenate([one.values for one in explained.values()], axis=2).astype(np.float32),
+        "values": np.concatenate(values, axis=2).astype(np.float32),
         "outputs": [name for one in explained.values() for name in one.output_names],
-        "game": f"KME, interventional: {embedded.precision}, {len(embedded.background)} background states out of the "
-        f"{len(embedded.agent.background)} visited last",
     }

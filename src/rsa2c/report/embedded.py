@@ -41,6 +41,18 @@ class Embedded:
         """The explanation that the page computes, computed by the library."""
         return self.agent.explain(states, of=name, background=self.background, nodes=self.nodes[name], progress=False)
 
+    def in_units(self, name: str, explanation: Explanation) -> NDArray[np.float64]:
+        """(T, d, m): the values of an explanation in the units shown, so that those of an action end at the action.
+
+        An action is explained before squashing; its contributions are brought through the squashing function by
+        `ActionBounds.mean_slope`.
+        """
+        if name != "action":
+            return explanation.values
+        base = explanation.base_values
+        mean = base + explanation.values.sum(axis=1)
+        return explanation.values * self.agent.policy.bounds.mean_slope(base, mean)[:, None, :]
+
     @property
     def precision(self) -> str:
         """How precise the page's Shapley values are, in words."""
@@ -66,7 +78,6 @@ class Embedded:
             "squash": bounds.squash,
             "low": bounds.low,
             "high": bounds.high,
-            "sigma": agent.policy.sigma,
             "background": agent.background,
             "background_used": len(self.background),
             "precision": self.precision,
@@ -86,7 +97,7 @@ class Embedded:
             "reference": {
                 "states": reference,
                 "action": bounds.action(agent.policy_mean(reference)),
-                "values": {name: self.explain(name, reference).values for name in self.functions},
+                "values": {name: self.in_units(name, self.explain(name, reference)) for name in self.functions},
             },
         }
 

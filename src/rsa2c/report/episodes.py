@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rsa2c.envs import Source, make_single
 from rsa2c.errors import EnvError, require
-from rsa2c.evaluation import EvaluationResult, evaluate
+from rsa2c.evaluation import evaluate
 from rsa2c.runs.training import longest_episode
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ EXPLAIN_WORK = 20_000_000_000
 """Centres x background states x features x nodes spent on all steps of the shown episodes."""
 FEWEST_EXPLAINED = 60
 FRAMES, FRAME_WIDTH = 80, 280
-EVALUATION_STEPS, NOISE_STEPS = 20_000, 6_000
-FEWEST_EPISODES, FEWEST_NOISY, MOST_NOISY = 20, 5, 40
+EVALUATION_STEPS = 20_000
+FEWEST_EPISODES = 20
 
 
 @dataclass
@@ -65,23 +65,17 @@ class _Recorded(gym.Wrapper[Any, Any, Any, Any]):
         return self._seen, reward, terminated, truncated, info
 
 
-def record(agent: RSA2C, episodes: int) -> tuple[EvaluationResult, list[Episode]]:
-    """Evaluate like `rsa2c evaluate`, without noise and from seed 0 on, and keep every episode."""
-    recorded: list[Episode] = []
+def replay(agent: RSA2C, seed: int) -> Episode:
+    """The episode of an evaluation that started from this seed, played again without noise and recorded."""
+    episode = Episode()
 
     def recording() -> gym.Env[Any, Any]:
-        recorded.append(Episode())
-        return _Recorded(make_single(agent.source, distractors=agent.config.distractors), recorded[-1])
+        return _Recorded(make_single(agent.source, distractors=agent.config.distractors), episode)
 
     source = Source(factory=recording, alone=agent.source.alone)
     limits: dict[str, Any] = {"max_steps": longest_episode(agent), "step_timeout": agent.config.step_timeout}
-    result = evaluate(agent, source, episodes=episodes, **limits)
-    return result, recorded
-
-
-def noise_episodes(agent: RSA2C) -> int:
-    """Episodes per noise level, limited by the time it takes to build a page."""
-    return max(FEWEST_NOISY, min(MOST_NOISY, NOISE_STEPS // (agent.episode_limit or agent.sizes.horizon)))
+    evaluate(agent, source, episodes=1, seed=seed, **limits)
+    return episode
 
 
 def final_episodes(agent: RSA2C) -> int:
@@ -89,13 +83,13 @@ def final_episodes(agent: RSA2C) -> int:
     return max(FEWEST_EPISODES, min(100, EVALUATION_STEPS // (agent.episode_limit or agent.sizes.horizon)))
 
 
-def chosen(recorded: list[Episode]) -> list[tuple[str, Episode]]:
-    """The worst episode, the median one and the best, by return."""
-    order = sorted(recorded, key=lambda episode: episode.total)
-    picked = {id(order[0]): ("worst", order[0])}
-    picked.setdefault(id(order[len(order) // 2]), ("median", order[len(order) // 2]))
-    picked.setdefault(id(order[-1]), ("best", order[-1]))
-    return list(picked.values())
+def chosen(returns: NDArray[np.float64]) -> list[tuple[str, int]]:
+    """The seeds of the worst episode, the median one and the best; episode i started from seed i."""
+    order = [int(i) for i in np.argsort(returns, kind="stable")]
+    picked = {order[0]: "worst"}
+    picked.setdefault(order[len(order) // 2], "median")
+    picked.setdefault(order[-1], "best")
+    return [(label, seed) for seed, label in picked.items()]
 
 
 def document(embedded: Embedded, shown: list[tuple[str, Episode]]) -> list[dict[str, Any]]:
@@ -112,7 +106,7 @@ def _episode(embedded: Embedded, label: str, episode: Episode, explained: int) -
     every = -(-len(steps) // explained)
     states = np.array(episode.observations)[steps]
     columns = states[::every]
-    parts = [embedded.explain(name, columns).values for name in embedded.functions]
+    parts = [embedded.in_units(name, embedded.explain(name, columns)) for name in embedded.functions]
     return {
         "label": label,
         "seed": episode.seed,

@@ -9,10 +9,13 @@ from rsa2c.config import preset_names
 from rsa2c.cost.typical import mean_flops
 from rsa2c.envs.names import units
 from rsa2c.errors import RSA2CError
+from rsa2c.evaluation import EvaluationResult
 from rsa2c.report import attention, certificates, episodes, result, trust
 from rsa2c.report.embedded import Embedded
+from rsa2c.report.lead import lead
 from rsa2c.report.scene import scene
 from rsa2c.runs.data import AgentData
+from rsa2c.runs.evaluation import evaluate_policy
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -127,6 +130,8 @@ def _explained(
     for key, one in names.items():
         document[key] = list(one)
         document[f"{key[:-1]}_units"] = units(agent.env_id, one)
+    document["remembered"] = agent.dictionary_sizes
+    document["acting_steps"] = agent.acting.steps
     embedded = missing.attempt("model", "The policy", lambda: Embedded(agent))
     if embedded is None:
         return
@@ -145,28 +150,35 @@ def _explained(
         document["result"]["agent"] = {"steps": data.steps, "states": agent.dictionary_sizes}
     sizes = (len(agent.feature_names), len(agent.action_names), agent.dictionary_size)
     document["result"]["operations"] = missing.attempt("result", "The cost", lambda: mean_flops(agent.config, *sizes))
-    _played(data, embedded, episode_count, missing, document)
+    clean = _played(data, embedded, episode_count, missing, document)
+    document["lead"] = lead(agent, clean, explained)
 
 
 def _played(
     data: AgentData, embedded: Embedded, count: int | None, missing: _Missing, document: dict[str, Any]
-) -> None:
-    """Everything that needs the environment."""
+) -> EvaluationResult | None:
+    """Everything that needs the environment; the evaluation without noise."""
     agent = embedded.agent
     document["scene"] = missing.attempt("model", "The drawing", lambda: scene(agent.env_id))
-    known = [] if count else missing.attempt("result", "The last evaluation", lambda: result.known_scores(data)) or []
-    wanted = count or (episodes.FEWEST_EPISODES if known else episodes.final_episodes(agent))
-    played = missing.attempt("episodes", "The recording", lambda: episodes.record(agent, wanted))
-    if played is None:
-        missing.say("result", "The final score is missing: " + missing.sentences["episodes"][0])
-        return
-    clean, recorded = played
-    scores = known or [{"variance": 0.0, **result.score(clean)}]
-    document["result"]["final"] = next(row for row in scores if row["variance"] == 0.0)
-    if len(scores) == 1:
-        scores += missing.attempt("result", "The robustness", lambda: result.robustness(agent)) or []
-    document["result"]["robustness"] = scores
-    shown = episodes.chosen(recorded)
+    clean = None if count else missing.attempt("result", "The last evaluation", lambda: result.known_result(data))
+    known = clean is not None
+    if clean is None:
+        wanted = count or episodes.final_episodes(agent)
+        clean = missing.attempt("result", "The final score", lambda: evaluate_policy(agent, wanted))
+    if clean is None:
+        missing.say("episodes", missing.sentences["result"][-1])
+        return None
+    document["result"]["final"] = result.score(clean)
+    document["result"]["robustness"] = missing.attempt(
+        "result", "The robustness", lambda: result.robustness(agent, clean, data if known else None)
+    )
+    shown = missing.attempt(
+        "episodes",
+        "The recording",
+        lambda: [(label, episodes.replay(agent, seed)) for label, seed in episodes.chosen(clean.returns)],
+    )
+    if shown is None:
+        return clean
     document["episodes"] = episodes.document(embedded, shown)
     if document["scene"] is None:
         pictures = missing.attempt(
@@ -174,4 +186,5 @@ def _played(
         )
         for one, frames in zip(document["episodes"], pictures or [], strict=False):
             one["frames"] = frames
-    document["trust"]["familiarity"] = trust.familiarity(embedded, recorded)
+    document["trust"]["familiarity"] = trust.familiarity(embedded, [episode for _, episode in shown])
+    return clean

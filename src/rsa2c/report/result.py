@@ -10,7 +10,6 @@ import numpy as np
 
 from rsa2c.config import make_config
 from rsa2c.evaluation import EvaluationResult
-from rsa2c.report.episodes import noise_episodes
 from rsa2c.runs.evaluation import evaluate_policy
 
 if TYPE_CHECKING:
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from rsa2c.runs.data import AgentData
 
 NOISE_VARIANCES = (0.001, 0.01, 0.05)
+NOISE_STEPS = 20_000
+"""Environment steps spent on each variance, so that a page of long episodes does not take minutes."""
+FEWEST_NOISY = 5
 PHASE_PREFIX = "seconds_"
 """Columns of `metrics.csv` that hold the seconds of one phase."""
 
@@ -68,22 +70,25 @@ def score(result: EvaluationResult) -> dict[str, Any]:
     }
 
 
-def known_scores(data: AgentData) -> list[dict[str, Any]]:
-    """Scores of a run's final evaluation, one row per noise variance; empty if the noise-free score is missing."""
-    done = data.returns
-    if done is None:
-        return []
-    rows = zip(done["noise_variance"], done["returns"], done["ep_lengths"], strict=True)
-    scores = [{"variance": float(v), **score(EvaluationResult(r, n))} for v, r, n in rows]
-    return scores if any(row["variance"] == 0.0 for row in scores) else []
+def known_result(data: AgentData) -> EvaluationResult | None:
+    """The run's final evaluation without noise, if it has one."""
+    return None if data.clean_returns is None else EvaluationResult(*data.clean_returns)
 
 
-def robustness(agent: RSA2C) -> list[dict[str, Any]]:
-    """Scores under observation noise of increasing variance, in raw units."""
-    return [
-        {"variance": variance, **score(evaluate_policy(agent, noise_episodes(agent), variance))}
-        for variance in NOISE_VARIANCES
-    ]
+def robustness(agent: RSA2C, clean: EvaluationResult, data: AgentData | None = None) -> list[dict[str, Any]]:
+    """Scores under observation noise of increasing variance, in raw units: the same starts and as many for each.
+
+    They are those of the final evaluation, if it has noise levels; otherwise new episodes, beside as many of the
+    noise-free ones.
+    """
+    if data is not None and data.returns is not None and len(data.returns["noise_variance"]) > 1:
+        rows = zip(*(data.returns[name] for name in ("noise_variance", "returns", "ep_lengths")), strict=True)
+        return [{"variance": float(v), **score(EvaluationResult(r, n))} for v, r, n in rows]
+    affordable = max(FEWEST_NOISY, int(NOISE_STEPS / clean.lengths.mean()))
+    count = min(len(clean.returns), affordable)
+    results = {0.0: EvaluationResult(clean.returns[:count], clean.lengths[:count])}
+    results |= {variance: evaluate_policy(agent, count, variance) for variance in NOISE_VARIANCES}
+    return [{"variance": variance, **score(one)} for variance, one in results.items()]
 
 
 def rerun_command(document: dict[str, Any]) -> str:

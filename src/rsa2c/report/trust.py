@@ -33,7 +33,11 @@ def residuals(explained: dict[str, Explanation]) -> list[dict[str, Any]]:
 
 
 def measures(embedded: Embedded, explained: dict[str, Explanation]) -> list[dict[str, Any]]:
-    """Deletion and insertion areas, infidelity and sensitivity of the first output of each function."""
+    """Deletion and insertion areas, infidelity and sensitivity of the first output of each function.
+
+    The curves are 1 - |v(C) - f(s)| / |v(none) - f(s)|, means over states: 1 with all features, 0 without any. A good
+    ranking has a small area when its features are deleted and a large one when they are inserted.
+    """
     rows = []
     background = embedded.background[:BACKGROUND]
     for name, function in embedded.functions.items():
@@ -53,8 +57,9 @@ def measures(embedded: Embedded, explained: dict[str, Explanation]) -> list[dict
         rows.append(
             {
                 "output": one.output_names[0],
-                "deletion": curves.deletion_area,
-                "insertion": curves.insertion_area,
+                # the usual way round: of what the features say, the share that is left
+                "deletion": {ranking: 1.0 - area for ranking, area in curves.deletion_area.items()},
+                "insertion": {ranking: 1.0 - area for ranking, area in curves.insertion_area.items()},
                 "infidelity": quality.infidelity(function, one, background, rng, draws=DRAWS),
                 "sensitivity": float(moved.max()),
             }
@@ -64,7 +69,7 @@ def measures(embedded: Embedded, explained: dict[str, Explanation]) -> list[dict
 
 def familiarity(embedded: Embedded, recorded: list[Episode]) -> dict[str, Any]:
     """How often the recorded episodes visited states unlike any remembered one."""
-    steps = np.concatenate([np.array(episode.observations)[::5] for episode in recorded[:20]])
+    steps = np.concatenate([np.array(episode.observations) for episode in recorded])
     nearest = embedded.agent.familiarity(steps)
     return {
         "threshold": embedded.familiar,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rsa2c.agent import RSA2C
-from rsa2c.algorithm.epoch import PHASES
+from rsa2c.algorithm.epoch import COMPILE, PHASES
 from rsa2c.runs.evaluation import evaluate_agent, optimality_gap
 from rsa2c.runs.folder import Run
 from rsa2c.sb3.tensorboard import Tracker, epoch_scalars, evaluation_scalars
@@ -42,7 +42,7 @@ class Checkpointer:
         self.seconds += now - self.resumed
         record = self.agent.record
         assert record is not None, "an epoch has just ended"
-        times = {"seconds": self.seconds, **{f"seconds_{name}": record.seconds[name] for name in PHASES}}
+        times = {"seconds": self.seconds, **{f"seconds_{name}": record.seconds[name] for name in (*PHASES, COMPILE)}}
         self.run.append_metrics({**record.metrics, **{name: round(x, 5) for name, x in times.items()}})
         last = self.agent.num_timesteps >= self.goal
         due = self.agent.epoch % self.agent.config.epochs_between_evaluations == 0

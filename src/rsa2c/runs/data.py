@@ -114,6 +114,16 @@ class AgentData:
         return None
 
     @property
+    def clean_returns(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Returns and lengths (E,) of the final evaluation without observation noise: the score of the run.
+
+        Episode i was reset with seed i. None before the final evaluation, and if it had noise only.
+        """
+        if self.returns is None or not (clean := self.returns["noise_variance"] == 0.0).any():
+            return None
+        return self.returns["returns"][clean][0], self.returns["ep_lengths"][clean][0]
+
+    @property
     def steps(self) -> int:
         """Environment steps done, those of the warm-up included."""
         return self.total_timesteps

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from rsa2c.envs.known.facts import USUAL_TIMESTEPS, Known, Quantity, RLZoo, Settings
+from rsa2c.envs.known.facts import USUAL_TIMESTEPS, Known, Quantity, RLZoo, Settings, Skill
 
-__all__ = ["USUAL_TIMESTEPS", "Known", "Quantity", "RLZoo", "Settings", "find", "known_ids"]
+__all__ = ["USUAL_TIMESTEPS", "Known", "Quantity", "RLZoo", "Settings", "Skill", "find", "known_ids"]
 
 _MODULES = {
     "Ant-v4": "ant",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rsa2c.envs.known.facts import RELEASED, Known, by_id
+from rsa2c.envs.known.facts import RELEASED, Known, Skill, by_id
 from rsa2c.envs.known.mujoco import (
     EPISODE_LIMIT,
     FREE_POSITION,
@@ -56,9 +56,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "cme_ridge": 0.002,
     },
 }
+# one that stands has 1 a step; another 1 is a metre a second
+SKILL = Skill("walks for 1,000 steps without falling", 2_000.0, whole_episodes=True)
 
 KNOWN = by_id(
-    Known("Ant-v4", V4, ACTIONS, EPISODE_LIMIT),
+    Known("Ant-v4", V4, ACTIONS, EPISODE_LIMIT, skill=SKILL),
     # with the warm-up and the last epoch rounded up, a run ends below 4 M steps
-    Known("Ant-v5", V5, ACTIONS, EPISODE_LIMIT, total_timesteps=3_980_000, presets=PRESETS),
+    Known("Ant-v5", V5, ACTIONS, EPISODE_LIMIT, total_timesteps=3_980_000, presets=PRESETS, skill=SKILL),
 )

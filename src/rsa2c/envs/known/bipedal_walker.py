@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rsa2c.envs.known.facts import RELEASED, Known, Quantity, RLZoo, Settings, by_id
+from rsa2c.envs.known.facts import RELEASED, Known, Quantity, RLZoo, Settings, Skill, by_id
 
 
 def _leg(number: int) -> tuple[Quantity, ...]:
@@ -111,6 +111,8 @@ KNOWN = by_id(
         presets=PRESETS,
         rl_zoo=RL_ZOO,
         drawing="walker",
+        # the whole way gives 300 and a fall costs 100
+        skill=Skill("walks without falling", 200.0),
     ),
     Known("BipedalWalkerHardcore-v3", FEATURES, ACTIONS, 2_000),
 )

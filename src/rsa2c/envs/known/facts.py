@@ -63,6 +63,18 @@ def mujoco_rl_zoo(entry: str, *, ppo_steps: int = 1_000_000, sac_steps: int = 1_
 
 
 @dataclass(frozen=True)
+class Skill:
+    """What a policy can do, in words, and the evidence without which nobody says so."""
+
+    words: str
+    """As in "Pendulum-v1 ...": a verb first, no full stop."""
+    worst_return: float
+    """The worst evaluated episode returns at least this."""
+    whole_episodes: bool = False
+    """No evaluated episode ends before the episode limit."""
+
+
+@dataclass(frozen=True)
 class Known:
     """Everything this package knows about one environment beyond what Gymnasium says about it."""
 
@@ -84,6 +96,8 @@ class Known:
     """Makes n copies that are stepped as arrays, if this package implements the dynamics itself."""
     optimality_gap: Callable[[Any, int], float] | None = None
     """Relative excess cost of a policy over the known optimum on a number of fixed starts, if the optimum is known."""
+    skill: Skill | None = None
+    """What a good policy does here, if returns can prove it."""
 
 
 def by_id(*known: Known) -> dict[str, Known]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import WIDE_NETWORK, Known, by_id, mujoco_rl_zoo
+from rsa2c.envs.known.facts import WIDE_NETWORK, Known, Skill, by_id, mujoco_rl_zoo
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT, PLANAR_POSITION, PLANAR_VELOCITY, angles, motors, rates
 
 JOINTS = tuple(f"{side} {part}" for side in ("back", "front") for part in ("thigh", "shin", "foot"))
@@ -11,6 +11,8 @@ JOINTS = tuple(f"{side} {part}" for side in ("back", "front") for part in ("thig
 # the height in the model, 0.7 m.
 FEATURES = (*PLANAR_POSITION, *angles(JOINTS), *PLANAR_VELOCITY, *rates(JOINTS))
 ACTIONS = motors(JOINTS)
+# more than a metre a second on average; one that lies still has 0
+SKILL = Skill("runs forward", 1_000.0)
 
 RL_ZOO = mujoco_rl_zoo(
     "HalfCheetah-v4",
@@ -28,6 +30,6 @@ RL_ZOO = mujoco_rl_zoo(
 )
 
 KNOWN = by_id(
-    Known("HalfCheetah-v4", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
-    Known("HalfCheetah-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
+    Known("HalfCheetah-v4", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
+    Known("HalfCheetah-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
 )

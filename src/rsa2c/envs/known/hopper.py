@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import WIDE_NETWORK, Known, by_id, mujoco_rl_zoo
+from rsa2c.envs.known.facts import WIDE_NETWORK, Known, Skill, by_id, mujoco_rl_zoo
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT, PLANAR_POSITION, PLANAR_VELOCITY, angles, motors, rates
 
 JOINTS = ("thigh", "leg", "foot")
 
 FEATURES = (*PLANAR_POSITION, *angles(JOINTS), *PLANAR_VELOCITY, *rates(JOINTS))
 ACTIONS = motors(JOINTS)
+# one that stands has 1 a step; another 1 is a metre a second
+SKILL = Skill("hops for 1,000 steps without falling", 2_000.0, whole_episodes=True)
 
 RL_ZOO = mujoco_rl_zoo(
     "Hopper-v4",
@@ -26,6 +28,6 @@ RL_ZOO = mujoco_rl_zoo(
 )
 
 KNOWN = by_id(
-    Known("Hopper-v4", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
-    Known("Hopper-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
+    Known("Hopper-v4", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
+    Known("Hopper-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
 )

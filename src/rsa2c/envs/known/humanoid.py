@@ -7,7 +7,7 @@ for the immovable world and the unactuated torso too, where all are 0 or constan
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import WIDE_NETWORK, Known, Quantity, by_id, mujoco_rl_zoo
+from rsa2c.envs.known.facts import WIDE_NETWORK, Known, Quantity, Skill, by_id, mujoco_rl_zoo
 from rsa2c.envs.known.mujoco import (
     EPISODE_LIMIT,
     FREE_POSITION,
@@ -60,6 +60,8 @@ V4 = _features(("world", *BODIES), (*axes("torso motor force", "N"), *axes("tors
 V5 = _features(BODIES)
 # the motors begin with the abdomen's y, the joints in the observation with its z
 ACTIONS = motors(("abdomen y", "abdomen z", "abdomen x", *LEGS, *ARMS))
+# one that stands has 5 a step; another 0.5 is 0.4 metres a second
+SKILL = Skill("walks for 1,000 steps without falling", 5_500.0, whole_episodes=True)
 
 RL_ZOO = mujoco_rl_zoo(
     "Humanoid-v4",
@@ -79,8 +81,8 @@ RL_ZOO = mujoco_rl_zoo(
 )
 
 KNOWN = by_id(
-    Known("Humanoid-v4", V4, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
-    Known("Humanoid-v5", V5, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
+    Known("Humanoid-v4", V4, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
+    Known("Humanoid-v5", V5, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
     Known("HumanoidStandup-v4", V4, ACTIONS, EPISODE_LIMIT),
     Known("HumanoidStandup-v5", V5, ACTIONS, EPISODE_LIMIT),
 )

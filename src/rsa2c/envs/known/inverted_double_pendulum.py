@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, Quantity, by_id, mujoco_rl_zoo
+from rsa2c.envs.known.facts import Known, Quantity, Skill, by_id, mujoco_rl_zoo
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT
 
 POLES = ("lower pole", "upper pole")  # the upper pole's angle is measured from the lower pole
@@ -20,6 +20,8 @@ FEATURES = (
 POLE_CONSTRAINTS = tuple(Quantity(f"{pole} constraint torque", "N m") for pole in POLES)
 # The force on the cart is 500 N per unit of the action.
 ACTIONS = (Quantity("cart force"),)
+# 10 for each step that the tip is up, less what its distance and its speed cost
+SKILL = Skill("keeps both poles up for 1,000 steps", 9_000.0, whole_episodes=True)
 
 RL_ZOO = mujoco_rl_zoo(
     "InvertedDoublePendulum-v4",
@@ -36,6 +38,6 @@ RL_ZOO = mujoco_rl_zoo(
 )
 
 KNOWN = by_id(
-    Known("InvertedDoublePendulum-v4", (*FEATURES, *POLE_CONSTRAINTS), ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
-    Known("InvertedDoublePendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
+    Known("InvertedDoublePendulum-v4", (*FEATURES, *POLE_CONSTRAINTS), ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
+    Known("InvertedDoublePendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
 )

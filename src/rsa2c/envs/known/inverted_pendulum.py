@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, Quantity, by_id, mujoco_rl_zoo
+from rsa2c.envs.known.facts import Known, Quantity, Skill, by_id, mujoco_rl_zoo
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT
 
 FEATURES = (
@@ -13,6 +13,8 @@ FEATURES = (
 )
 # The force on the cart is 100 N per unit of the action.
 ACTIONS = (Quantity("cart force"),)
+# 1 for each step that the pole is up
+SKILL = Skill("keeps the pole up for 1,000 steps", 1_000.0, whole_episodes=True)
 
 RL_ZOO = mujoco_rl_zoo(
     "InvertedPendulum-v4",
@@ -29,6 +31,6 @@ RL_ZOO = mujoco_rl_zoo(
 )
 
 KNOWN = by_id(
-    Known("InvertedPendulum-v4", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
-    Known("InvertedPendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
+    Known("InvertedPendulum-v4", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
+    Known("InvertedPendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
 )

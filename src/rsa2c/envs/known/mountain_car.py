@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, Quantity, by_id
+from rsa2c.envs.known.facts import Known, Quantity, Skill, by_id
 
 KNOWN = by_id(
     Known(
@@ -11,5 +11,7 @@ KNOWN = by_id(
         (Quantity("position", "m"), Quantity("velocity", "m/step")),
         (Quantity("force"),),
         999,
+        # the flag gives 100, force costs: no other return is above 0
+        skill=Skill("reaches the flag", 1.0),
     )
 )

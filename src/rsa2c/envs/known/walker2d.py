@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rsa2c.envs.known.facts import Known, by_id, mujoco_rl_zoo
+from rsa2c.envs.known.facts import Known, Skill, by_id, mujoco_rl_zoo
 from rsa2c.envs.known.mujoco import EPISODE_LIMIT, PLANAR_POSITION, PLANAR_VELOCITY, angles, motors, rates
 
 # The model calls the joints after the limb below them: thigh, leg, foot.
@@ -11,6 +11,8 @@ JOINTS = tuple(f"{side} {joint}" for side in ("right", "left") for joint in ("hi
 # Velocities are clipped to +-10.
 FEATURES = (*PLANAR_POSITION, *angles(JOINTS), *PLANAR_VELOCITY, *rates(JOINTS))
 ACTIONS = motors(JOINTS)
+# one that stands has 1 a step; another 1 is a metre a second
+SKILL = Skill("walks for 1,000 steps without falling", 2_000.0, whole_episodes=True)
 
 RL_ZOO = mujoco_rl_zoo(
     "Walker2d-v4",
@@ -27,6 +29,6 @@ RL_ZOO = mujoco_rl_zoo(
 )
 
 KNOWN = by_id(
-    Known("Walker2d-v4", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
-    Known("Walker2d-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO),
+    Known("Walker2d-v4", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
+    Known("Walker2d-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
 )

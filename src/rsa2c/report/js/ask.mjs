@@ -3,10 +3,11 @@
 import { row } from "./decode.mjs";
 import { waterfall } from "./bars.mjs";
 import { choice, format, html } from "./dom.mjs";
-import { prototypeCards, showFamiliarity, steps } from "./explained.mjs";
+import { named, prototypeCards, showFamiliarity, steps } from "./explained.mjs";
 import { drawing, scenePoint } from "./scenes.mjs";
 
 const MANY = 12;
+const BUSY = 0.9;
 
 export class Ask {
   constructor(page, policy, scene) {
@@ -22,24 +23,35 @@ export class Ask {
     this.buildSliders();
     this.buildGauges();
     const labels = this.outputs.map((o) => o.label);
-    this.element("ask-output").append(choice("What is explained", labels, this.output, (i) => this.explainOutput(i)));
+    if (labels.length > 1)
+      this.element("ask-output").append(choice("What is explained", labels, this.output, (i) => this.explainOutput(i)));
     this.element("ask-note").textContent = this.note();
     this.show(this.firstState());
   }
 
-  /** A state early in an episode, where something happens; a typical state may be at rest. */
+  /** A familiar state of the worst episode, where the features matter more than in most: a typical one may be at rest. */
   firstState() {
-    const { episodes, model } = this.page;
-    const one = episodes?.[1] ?? episodes?.[0];
-    return one ? row(one.states, Math.floor(0.05 * one.states.shape[0])) : row(model.background, model.typical);
+    const { episodes, model, actions } = this.page;
+    const one = episodes?.[0];
+    if (!one) return row(model.background, model.typical);
+    const [columns, d, m] = one.attributions.shape;
+    const steps = Array.from({ length: columns }, (_, c) => {
+      let size = 0;
+      for (let i = 0; i < d; i++)
+        for (let o = m - actions.length; o < m; o++) size += Math.abs(one.attributions.data[(c * d + i) * m + o]);
+      return { at: c * one.every, size };
+    });
+    const familiar = steps.filter(({ at }) => one.nearest.data[at] >= model.familiar);
+    const order = (familiar.length ? familiar : steps).sort((a, b) => a.size - b.size);
+    return row(one.states, order[Math.floor(BUSY * order.length)].at);
   }
 
   note() {
-    const { background_used: used, background, precision } = this.page.model;
-    const thinned =
-      used < background.shape[0] ? ` (a subset of ${background.shape[0]}, so that the page responds while you drag)` : "";
-    const game = `Interventional (KME) Shapley values, ${precision}, against ${used} visited states${thinned}.`;
-    return `${game} Actions are explained before squashing.`;
+    const { background_used: used, precision, squash } = this.page.model;
+    const exactness = precision === "exact" ? "Exact Shapley values" : `Shapley values (${precision})`;
+    const rule = { tanh: "tanh", clip: "the clipping" }[squash];
+    const through = rule ? `; an action’s pass ${rule} by one common factor (Aumann–Shapley)` : "";
+    return `${exactness} against ${used} visited states${through}.`;
   }
 
   buildDrawing() {
@@ -74,8 +86,8 @@ export class Ask {
     const button = (text, state) => html("button", { type: "button", onclick: () => this.show(state()) }, text);
     const host = this.element("ask-buttons");
     host.append(
-      button("A typical state", () => row(model.background, model.typical)),
-      button("A random visited state", () =>
+      button("Typical state", () => row(model.background, model.typical)),
+      button("Random state", () =>
         row(model.background, Math.floor(Math.random() * model.background.shape[0])),
       ),
     );
@@ -84,7 +96,7 @@ export class Ask {
       const scores = worst.values ?? worst.rewards;
       const lowest = scores.data.indexOf(scores.data.reduce((a, b) => Math.min(a, b)));
       const at = worst.values ? lowest : Math.floor(lowest / worst.stride);
-      host.append(button("The worst state of the worst episode", () => row(worst.states, at)));
+      host.append(button("Worst state", () => row(worst.states, at)));
     }
   }
 
@@ -115,7 +127,7 @@ export class Ask {
   }
 
   addRow(host, name, unit, low, high, get, set, kind = "") {
-    const label = unit ? `${name} (${unit})` : name;
+    const label = named(name, unit);
     const slider = html("input", { type: "range", min: low, max: high, step: "any", "aria-label": label });
     const typed = html("input", { type: "number", step: "any", "aria-label": `${label}, typed` });
     const change = (value) => {
@@ -138,7 +150,7 @@ export class Ask {
       const element = html(
         "div",
         { class: "gauge" },
-        html("span", {}, units[o] ? `${name} (${units[o]})` : name),
+        html("span", {}, named(name, units[o])),
         html("div", { class: "track", hidden: !bounded }, fill),
         number,
       );
@@ -181,12 +193,12 @@ export class Ask {
       gauge.number.textContent = format(this.action[o], 3);
     });
     const value = this.policy.functions.value ? this.policy.evaluate("value", this.state)[0] : null;
-    this.element("ask-value").textContent = value === null ? "–" : format(value);
+    if (value !== null) this.element("ask-value").textContent = format(value, 3);
     this.remember();
     this.explain();
     const spent = performance.now() - start;
-    this.element("ask-time").textContent = `computed in ${format(spent, 2)} ms`;
-    this.element("ask-time").dataset.milliseconds = spent;
+    this.element("ask-note").title = `computed in ${format(spent, 2)} ms`;
+    this.element("ask-note").dataset.milliseconds = spent;
   }
 
   draw() {
@@ -195,32 +207,24 @@ export class Ask {
   }
 
   remember() {
-    const { actions, model } = this.page;
-    const found = this.policy.prototypes(this.state, 4);
-    showFamiliarity(this.element("ask-familiar"), found.nearest, model.familiar);
-    const cards = prototypeCards(found, { ...this.page, scene: this.scene, pick: (state) => this.show(state) });
+    showFamiliarity(this.element("ask-familiar"), this.policy.familiarity(this.state), this.page.model.familiar);
+    const pick = (state) => this.show(state);
+    const cards = prototypeCards(this.policy.similar(this.state, 4), { ...this.page, scene: this.scene, pick });
     this.element("ask-prototypes").replaceChildren(...cards);
-    const others = Array.from(found.others, (x, o) => `${actions[o]} ${format(x, 3)}`)
-      .slice(0, 4)
-      .join(", ");
-    const count = this.policy.functions.action.size - found.shown.length;
-    const more = actions.length > 4 ? ", …" : "";
-    this.element("ask-others").textContent =
-      `The other ${count} remembered states together: ${others}${more} (before squashing).`;
   }
 
   explain() {
     const { name, label, column } = this.outputs[this.output];
-    const found = this.policy.explain(name, this.state);
+    const found = this.policy.explainShown(name, this.state);
     const m = found.outputs;
     const values = Float64Array.from({ length: this.policy.dimension }, (_, i) => found.values[i * m + column]);
     const host = this.element("ask-waterfall");
-    const what = name === "value" ? "value, in reward units" : `${label}, mean before squashing`;
+    const unit = name === "action" ? this.page.action_units[column] : "";
     waterfall(host, {
       base: found.base[column],
       prediction: found.prediction[column],
       steps: steps(values, this.state, this.page.features),
-      label: what,
+      label: named(label, unit),
     });
     host.dataset.base = found.base[column];
     host.dataset.sum = values.reduce((a, b) => a + b, 0);

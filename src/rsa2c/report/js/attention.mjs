@@ -2,14 +2,15 @@
 
 import { beeswarm } from "./beeswarm.mjs";
 import { choice, html } from "./dom.mjs";
+import { named } from "./explained.mjs";
 import { heatmap } from "./heatmap.mjs";
 
 const [TRAINED, SWARMED] = [24, 12];
 
 export function showTraining({ epochs, features, importances, weights }) {
-  for (const [id, table, label] of [
-    ["attention-importances", importances, "importance of the feature for the value"],
-    ["attention-weights", weights, "weight of the feature in the actor's kernel"],
+  for (const [id, table, scale] of [
+    ["attention-importances", importances, "size"],
+    ["attention-weights", weights, "ratio"],
   ]) {
     const [columns, d] = table.shape;
     const order = ranked(d, (i) => average(columns, (c) => table.data[c * d + i])).slice(0, TRAINED);
@@ -22,24 +23,22 @@ export function showTraining({ epochs, features, importances, weights }) {
       value: (r, c) => table.data[c * d + order[r]],
       x: "epoch",
       axis: [epochs[0], epochs[epochs.length - 1]],
-      label,
+      scale,
     });
   }
 }
 
 export function showSwarm(page, ask) {
-  const { values, states, outputs, game } = page.attention.swarm;
+  const { values, states, outputs } = page.attention.swarm;
   const [count, d, m] = values.shape;
   const host = document.getElementById("attention-swarm");
-  document.getElementById("attention-game").textContent = game;
   const at = (t, i, o) => values.data[(t * d + i) * m + o];
   const draw = (o) => {
     const order = ranked(d, (i) => average(count, (t) => Math.abs(at(t, i, o)))).slice(0, SWARMED);
     const rows = order.map((i) => {
       const data = Float64Array.from({ length: count }, (_, t) => states.data[t * d + i]);
-      const unit = page.feature_units[i];
       return {
-        name: unit ? `${page.features[i]} (${unit})` : page.features[i],
+        name: named(page.features[i], page.feature_units[i]),
         data,
         values: Array.from({ length: count }, (_, t) => at(t, i, o)),
         shade: shades(data),
@@ -47,15 +46,17 @@ export function showSwarm(page, ask) {
     });
     const body = html("div", {});
     host.replaceChildren(body);
-    const what = outputs[o] === "value" ? "the value, in reward units" : `${outputs[o]}, before squashing`;
+    const unit = page.action_units[page.actions.indexOf(outputs[o])];
     beeswarm(body, {
       rows,
-      label: `Shapley value for ${what}`,
+      label: `effect on ${named(outputs[o], unit)}`,
       onPick: (t) => ask?.show(states.data.subarray(t * d, (t + 1) * d)),
     });
   };
-  document.getElementById("attention-output").append(choice("What is explained", outputs, 0, draw));
-  draw(0);
+  const first = outputs.length - page.actions.length;
+  if (outputs.length > 1)
+    document.getElementById("attention-output").append(choice("What is explained", outputs, first, draw));
+  draw(first);
 }
 
 /** Features in the order of their mean absolute Shapley value over all outputs, each output weighted equally. */

@@ -15,6 +15,41 @@ export function ticks(low, high, count = 5) {
   return out;
 }
 
+/** Scales of an axis of steps: what is drawn at equal distances, and how it is called. */
+export const STEP_SCALES = {
+  linear: { of: (x) => x, inverse: (z) => z, note: "" },
+  sqrt: { of: Math.sqrt, inverse: (z) => z * z, note: ", square-root scale" },
+  log: { of: Math.log, inverse: Math.exp, note: ", logarithmic scale" },
+};
+
+/**
+ * The scale on which learning takes up most of the width: the one that puts the step at which a curve has made half of
+ * its rise nearest to the middle. Pendulum rises in a tenth of its steps, a walker in most of them: no scale suits both.
+ */
+export function learningScale(series) {
+  const halves = series.map(({ x, y }) => {
+    const points = Array.from(x, (step, k) => [step, y[k]]).filter(([, v]) => v !== null && Number.isFinite(v));
+    const half = (points[0]?.[1] + Math.max(...points.map(([, v]) => v))) / 2;
+    return points.find(([, v]) => v >= half)?.[0];
+  });
+  const steps = finite(series.flatMap((s) => Array.from(s.x)));
+  const [first, last] = [Math.min(...steps), Math.max(...steps)];
+  const known = halves.filter((x) => x > first);
+  if (!known.length || !(first > 0)) return "linear";
+  const place = (of, x) => (of(x) - of(first)) / (of(last) - of(first));
+  const miss = (of) => known.reduce((sum, x) => sum + Math.abs(place(of, x) - 0.5), 0);
+  const names = Object.keys(STEP_SCALES);
+  return names.reduce((best, name) => (miss(STEP_SCALES[name].of) < miss(STEP_SCALES[best].of) ? name : best));
+}
+
+/** Round numbers 1, 2, 5, 10, ... within [low, high]. */
+export function roundNumbers(low, high) {
+  const out = [];
+  for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10)
+    for (const k of [1, 2, 5]) if (k * power >= low && k * power <= high) out.push(k * power);
+  return out;
+}
+
 /** A tick label centred at x, moved inwards if it would leave the drawing. */
 export function xTick(x, y, text, width) {
   const half = textWidth(text, 11) / 2;

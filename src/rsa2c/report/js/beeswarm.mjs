@@ -37,7 +37,7 @@ export function beeswarm(host, { rows, label, onPick }) {
       });
       root.append(group);
     });
-    for (const t of ticks(x0, x1, Math.max(2, Math.floor((width - layout.left) / 90)))) {
+    for (const t of ticks(x0, x1, Math.max(4, Math.floor((width - layout.left) / 90)))) {
       root.append(xTick(px(t), total - 24, short(t), width));
     }
     root.append(svg("text", { class: "label", x: width - 10, y: total - 6, "text-anchor": "end" }, label));

@@ -1,7 +1,7 @@
 // The page of a sweep.
 
 import { decode } from "./decode.mjs";
-import { format, html } from "./dom.mjs";
+import { format, html, score } from "./dom.mjs";
 import { lineChart } from "./lines.mjs";
 import { csv, download, sortableTable } from "./table.mjs";
 import { themeButton } from "./theme.mjs";
@@ -11,7 +11,7 @@ themeButton();
 for (const [environment, series] of Object.entries(page.charts)) {
   const host = html("div", {}, html("h3", {}, environment));
   document.getElementById("curve-charts").append(host);
-  lineChart(host, { series, x: "environment steps", y: "return", height: 280 });
+  lineChart(host, { series, x: "environment steps", y: "return", height: 280, learning: true });
 }
 
 const noiseName = (variance) => `return, noise ${variance}`;
@@ -28,10 +28,10 @@ const groupColumns = [
     name: noiseName(variance),
     value: (g) => g.cells[k]?.mean ?? null,
     text: (g) =>
-      g.cells[k] ? `${format(g.cells[k].mean)}${g.cells[k].runs > 1 ? ` ± ${format(g.cells[k].std, 3)}` : ""}` : "–",
+      g.cells[k] ? `${score(g.cells[k].mean)}${g.cells[k].runs > 1 ? ` ± ${score(g.cells[k].std)}` : ""}` : "–",
   })),
   { name: "steps", value: (g) => g.steps, text: (g) => format(g.steps) },
-  { name: "seconds", value: (g) => g.seconds, text: (g) => format(g.seconds) },
+  { name: "seconds", value: (g) => g.seconds, text: (g) => format(g.seconds, 3) },
 ];
 const deviations = page.noises.map((variance, k) => ({
   name: `standard deviation, noise ${variance}`,
@@ -42,13 +42,14 @@ const runColumns = [
   { name: "environment", value: (r) => r.environment },
   { name: "algorithm", value: (r) => r.algorithm },
   { name: "seed", value: (r) => r.seed },
+  { name: "episodes", value: (r) => r.episodes },
   ...page.noises.map((variance, k) => ({
     name: noiseName(variance),
     value: (r) => r.scores[k],
-    text: (r) => format(r.scores[k]),
+    text: (r) => score(r.scores[k]),
   })),
   { name: "steps", value: (r) => r.steps, text: (r) => `${format(r.steps)}${r.unfinished ? " (unfinished)" : ""}` },
-  { name: "seconds", value: (r) => r.seconds, text: (r) => format(r.seconds) },
+  { name: "seconds", value: (r) => r.seconds, text: (r) => format(r.seconds, 3) },
 ];
 for (const [host, button, columns, extra, rows] of [
   ["table-groups", "table-csv", groupColumns, deviations, page.groups],

@@ -31,6 +31,13 @@ export function format(x, digits = 4) {
   return text.replaceAll("-", "−");
 }
 
+/** A return, written as the page's sentences write it: one decimal, or three digits if it is below ten. */
+export function score(x) {
+  if (!(Math.abs(x) >= 10)) return format(x, 3);
+  const text = x.toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+  return text.replaceAll("-", "−");
+}
+
 export const signed = (x, digits = 3) => (x > 0 ? "+" : "") + format(x, digits);
 
 /** The value of a colour variable of the style sheet. */

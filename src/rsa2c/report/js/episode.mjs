@@ -1,9 +1,8 @@
 // "An episode": recorded episodes with drawing, actions and the attribution of every step.
 
 import { row } from "./decode.mjs";
-import { waterfall } from "./bars.mjs";
-import { choice, format, html } from "./dom.mjs";
-import { prototypeCards, showFamiliarity, steps } from "./explained.mjs";
+import { choice, html, score } from "./dom.mjs";
+import { named, showFamiliarity } from "./explained.mjs";
 import { heatmap } from "./heatmap.mjs";
 import { lineChart } from "./lines.mjs";
 import { drawing } from "./scenes.mjs";
@@ -16,11 +15,12 @@ export class Player {
     Object.assign(this, { page, policy, scene, ask });
     this.element = (id) => document.getElementById(id);
     this.output = page.outputs.length > 1 ? page.outputs.length - page.actions.length : 0;
-    const labels = page.episodes.map((e) => `${e.label}: return ${format(e.return)}`);
+    const labels = page.episodes.map((e) => `${e.label} ${score(e.return)}`);
     this.element("episode-choice").append(choice("Episode", labels, 0, (i) => this.load(i)));
-    this.element("episode-output").append(
-      choice("What is explained", page.outputs, this.output, (i) => this.chooseOutput(i)),
-    );
+    if (page.outputs.length > 1)
+      this.element("episode-output").append(
+        choice("What is explained", page.outputs, this.output, (i) => this.chooseOutput(i)),
+      );
     this.buildPicture();
     this.scrub = this.element("episode-scrub");
     this.scrub.addEventListener("input", () => this.go(this.scrub.valueAsNumber));
@@ -51,9 +51,9 @@ export class Player {
     this.pause();
     this.episode = this.page.episodes[number];
     const { states, stride, ended, length, seed, actions, rewards, values } = this.episode;
-    const endings = { terminated: "ended by the environment", truncated: "reached the episode limit", cut: "cut short" };
-    const shown = stride > 1 ? `one step in ${stride}` : "every step";
-    this.element("episode-facts").textContent = `Seed ${seed}, ${length} steps, ${endings[ended]}; ${shown} is shown.`;
+    const endings = { terminated: ", ended by the environment", truncated: "", cut: ", cut short" };
+    const shown = stride > 1 ? `, one in ${stride} shown` : "";
+    this.element("episode-facts").textContent = `seed ${seed}, ${length} steps${endings[ended]}${shown}`;
     this.scrub.max = states.shape[0] - 1;
     const time = Array.from({ length: states.shape[0] }, (_, t) => t * stride);
     const pick = (x) => this.go(Math.round(x / stride));
@@ -69,16 +69,8 @@ export class Player {
       .slice(0, 8)
       .map((name, o) => ({ name, x: time, y: time.map((_, t) => actions.data[t * m + o]) }));
     this.cursors = [
-      chart(
-        taken,
-        m > 1
-          ? "actions"
-          : `${this.page.actions[0]}${this.page.action_units[0] ? ` (${this.page.action_units[0]})` : ""}`,
-      ),
-      chart(
-        [{ name: "reward", x: Array.from(rewards.data.keys()), y: Array.from(rewards.data) }],
-        "reward of each step",
-      ),
+      chart(taken, m > 1 ? "actions" : named(this.page.actions[0], this.page.action_units[0])),
+      chart([{ name: "reward", x: Array.from(rewards.data.keys()), y: Array.from(rewards.data) }], "reward"),
     ];
     if (values) this.cursors.push(chart([{ name: "value", x: time, y: Array.from(values.data) }], "value"));
     if (this.traces) this.drawTraces(time);
@@ -105,14 +97,6 @@ export class Player {
     this.go(this.at);
   }
 
-  attribution(column) {
-    const [, d, m] = this.episode.attributions.shape;
-    return Float64Array.from(
-      { length: d },
-      (_, i) => this.episode.attributions.data[(column * d + i) * m + this.output],
-    );
-  }
-
   drawHeatmap() {
     const [columns, d, m] = this.episode.attributions.shape;
     const { data } = this.episode.attributions;
@@ -122,6 +106,8 @@ export class Player {
     const order = Array.from(sizes.keys())
       .sort((i, j) => sizes[j] - sizes[i])
       .slice(0, ROWS);
+    const { outputs, actions, action_units: units } = this.page;
+    const unit = units[actions.indexOf(outputs[this.output])];
     const host = this.element("episode-heatmap");
     host.replaceChildren();
     const body = html("div", {});
@@ -130,10 +116,10 @@ export class Player {
       names: order.map((i) => this.page.features[i]),
       columns,
       value: (r, c) => at(order[r], c),
-      diverging: true,
-      x: "step: click, or use the arrow keys",
+      scale: "signed",
+      x: "step",
       axis: [0, this.episode.length],
-      label: `Shapley value for ${this.page.outputs[this.output]}`,
+      label: `effect on ${named(outputs[this.output], unit)}`,
       onPick: (c) => {
         this.pause();
         this.go(c * this.episode.every);
@@ -151,7 +137,7 @@ export class Player {
     this.element("episode-step").textContent = `step ${step}`;
     this.element("episode-step").dataset.step = step;
     const action = row(actions, this.at);
-    const { model, outputs, features } = this.page;
+    const { model } = this.page;
     this.picture?.show(this.state, { action, low: model.low.data[0], high: model.high.data[0] });
     if (this.frame)
       this.frame.src =
@@ -161,29 +147,6 @@ export class Player {
     for (const move of this.cursors) move(step);
     this.mark(column);
     showFamiliarity(this.element("episode-familiar"), nearest.data[this.at], model.familiar);
-    if (this.timer) return;
-    const explained = row(states, column * every);
-    const values = this.attribution(column);
-    const { base, prediction } = this.baseAndPrediction(explained);
-    waterfall(this.element("episode-waterfall"), {
-      base,
-      prediction,
-      steps: steps(values, explained, features, 8),
-      label: `${outputs[this.output]} at step ${column * every * stride}`,
-    });
-    const found = this.policy.prototypes(this.state, 3);
-    const cards = prototypeCards(found, { ...this.page, scene: this.scene, pick: (state) => this.ask.show(state) });
-    this.element("episode-prototypes").replaceChildren(...cards);
-  }
-
-  baseAndPrediction(state) {
-    const offset = this.policy.functions.value ? 1 : 0;
-    const [name, column] = this.output < offset ? ["value", 0] : ["action", this.output - offset];
-    const f = this.policy.functions[name];
-    return {
-      base: f.game(this.policy.background).base[column] + f.offset[column],
-      prediction: this.policy.evaluate(name, state)[column],
-    };
   }
 
   play() {

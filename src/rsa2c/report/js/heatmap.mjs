@@ -3,12 +3,29 @@
 import { mix, rgb, rowName, rowsFor, short, ticks, xTick } from "./axes.mjs";
 import { colour, format, html, mount, svg } from "./dom.mjs";
 
+/** How a value becomes a place on the colour scale, and how the ends of the scale are written. */
+const SCALES = {
+  size: { of: (x) => x, diverging: false, ends: (most) => ["0", format(most, 3)] },
+  signed: { of: (x) => x, diverging: true, ends: (most) => [`−${format(most, 3)}`, `+${format(most, 3)}`] },
+  // Weights around 1 differ by factors: 1 is white, and a half is as far from it as 2.
+  ratio: {
+    of: Math.log,
+    diverging: true,
+    ends: (most) => [Math.exp(-most), Math.exp(most)].map((x) => format(x, 2)),
+    middle: "1",
+  },
+};
+
 /** Draw the matrix value(row, column) in colour. Returns a function that marks a column. */
-export function heatmap(host, { names, columns, value, diverging = false, x: xLabel, label, onPick, axis }) {
+export function heatmap(host, { names, columns, value: raw, scale = "size", x: xLabel, label = "", onPick, axis }) {
+  const { of, diverging, ends, middle } = SCALES[scale];
+  const value = (r, c) => of(raw(r, c));
   let mark = null;
   let at = null;
   let size = 0;
   for (let r = 0; r < names.length; r++) for (let c = 0; c < columns; c++) size = Math.max(size, Math.abs(value(r, c)));
+  // Where all weights are 1 there is no difference to show.
+  size = Math.max(size, scale === "ratio" ? Math.log(1.1) : 0);
   mount(host, (width) => {
     const height = names.length > 8 ? 17 : 26;
     const layout = rowsFor(names, width, height);
@@ -29,20 +46,23 @@ export function heatmap(host, { names, columns, value, diverging = false, x: xLa
           preserveAspectRatio: "none",
           class: "pixels",
         }),
+        svg("rect", { class: "outline", x: layout.left, y, width: inner, height: height - 1 }),
       );
     });
     const bottom = 6 + names.length * layout.pitch;
     const [first, last] = axis;
-    for (const t of ticks(first, last, Math.max(2, Math.floor(inner / 100)))) {
+    for (const t of ticks(first, last, Math.max(2, Math.floor(inner / 100))).filter(Number.isInteger)) {
       const x = layout.left + ((t - first) / (last - first || 1)) * inner;
       root.append(xTick(x, bottom + 14, short(t), width));
     }
     root.append(
       svg("text", { class: "label", x: layout.left + inner / 2, y: bottom + 30, "text-anchor": "middle" }, xLabel),
     );
-    mark = svg("rect", { class: "mark", y: 3, height: bottom - 2, width: Math.max(3, inner / columns), x: -99 });
-    root.append(mark);
-    mark.place = (c) => mark.setAttribute("x", layout.left + (c / columns) * inner - (inner / columns < 3 ? 1 : 0));
+    mark = svg("rect", { class: "mark", y: 3, height: bottom - 2, width: Math.max(3, inner / columns) });
+    mark.place = (c) => {
+      mark.setAttribute("x", layout.left + (c / columns) * inner - (inner / columns < 3 ? 1 : 0));
+      root.append(mark);
+    };
     if (at !== null) mark.place(at);
     if (onPick) {
       root.classList.add("pickable");
@@ -62,21 +82,22 @@ export function heatmap(host, { names, columns, value, diverging = false, x: xLa
     }
     return root;
   });
-  const scale = html("div", { class: "scale" });
+  const legend = html("div", { class: "scale" });
   const repaint = () => {
     const stops = painted(40, (c) => (diverging ? c / 19.5 - 1 : c / 39), diverging);
     const bar = html("img", { src: stops, alt: "", width: 120, height: 8, class: "pixels" });
-    scale.replaceChildren(
-      html("span", {}, diverging ? `−${format(size, 3)}` : "0"),
-      bar,
-      html("span", {}, `${diverging ? "+" : ""}${format(size, 3)}`),
-      html("span", {}, label),
+    const [low, high] = ends(size);
+    const centre = middle ? html("span", { class: "centre" }, middle) : null;
+    legend.replaceChildren(
+      ...[html("span", {}, low), html("span", { class: "ramp" }, bar, ...(centre ? [centre] : []))],
+      html("span", {}, high),
+      ...(label ? [html("span", {}, label)] : []),
     );
     return html("span", {});
   };
-  host.after(scale);
+  host.after(legend);
   const sentinel = html("div", { class: "sentinel" });
-  scale.after(sentinel);
+  legend.after(sentinel);
   mount(sentinel, repaint);
   return (c) => {
     at = c;

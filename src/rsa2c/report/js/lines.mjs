@@ -1,14 +1,19 @@
 // Curves over steps in SVG, drawn to the available width.
 
-import { finite, short, ticks, xTick } from "./axes.mjs";
+import { STEP_SCALES, finite, learningScale, roundNumbers, short, ticks, xTick } from "./axes.mjs";
 import { format, html, mount, svg, textWidth } from "./dom.mjs";
 
 const SERIES = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const hue = (s, i) =>
   `series-${SERIES[(s.hue ?? i) % SERIES.length]}${s.thin ? " thin" : ""}${s.dashed ? " dashed" : ""}`;
 
-/** Lines with bands: series {name, x, y, low?, high?, thin?, dashed?, hue?}. Returns a function that moves the cursor. */
-export function lineChart(host, { series, x: xLabel, y: yLabel, height = 220, onPick, legend = true, zero = false }) {
+/**
+ * Lines with bands: series {name, x, y, low?, high?, thin?, dashed?, hue?}. With `learning`, the axis of steps has the
+ * scale on which learning is widest. Returns a function that moves the cursor.
+ */
+export function lineChart(host, { series, x, y: yLabel, height = 220, onPick, legend = true, zero = false, learning }) {
+  const scale = STEP_SCALES[learning ? learningScale(series) : "linear"];
+  const xLabel = `${x}${scale.note}`;
   const box = html("div", { class: "plot" });
   const names = html("div", { class: "legend" });
   series.forEach((s, i) => {
@@ -31,14 +36,21 @@ export function lineChart(host, { series, x: xLabel, y: yLabel, height = 220, on
     const yTicks = ticks(y0, y1, Math.max(3, Math.round(height / 50)));
     const left = Math.max(...yTicks.map((t) => textWidth(short(t), 11))) + 12;
     const [right, top, bottom] = [14, yLabel ? 22 : 8, xLabel ? 36 : 20];
-    const px = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
+    const [z0, z1] = [scale.of(x0), scale.of(x1)];
+    const px = (x) => left + ((scale.of(x) - z0) / (z1 - z0)) * (width - left - right);
     const py = (y) => top + ((y1 - y) / (y1 - y0)) * (height - top - bottom);
     const root = svg("svg", { width, height, role: "img", "aria-label": `${yLabel || series[0].name} over ${xLabel}` });
     for (const t of yTicks) {
       root.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: py(t), y2: py(t) }));
       root.append(svg("text", { class: "tick", x: left - 6, y: py(t) + 4, "text-anchor": "end" }, short(t)));
     }
-    for (const t of ticks(x0, x1, Math.max(3, Math.floor(width / 100)))) {
+    const linear = ticks(x0, x1, Math.max(3, Math.floor(width / 100)));
+    const round = scale.note ? roundNumbers(x0, x1) : [];
+    let free = Infinity;
+    for (const t of (round.length > 3 ? round : linear).reverse()) {
+      const half = textWidth(short(t), 11) / 2;
+      if (px(t) + half > free) continue;
+      free = px(t) - half - 10;
       root.append(xTick(px(t), height - bottom + 15, short(t), width));
     }
     if (xLabel)
@@ -46,6 +58,7 @@ export function lineChart(host, { series, x: xLabel, y: yLabel, height = 220, on
         svg("text", { class: "label", x: (left + width) / 2, y: height - 4, "text-anchor": "middle" }, xLabel),
       );
     if (yLabel) root.append(svg("text", { class: "label", x: 0, y: 12 }, yLabel));
+    const stripes = learning ? coinciding(series, py) : series.map(() => null);
     series.forEach((s, i) => {
       const name = hue(s, i);
       const points = Array.from(s.x, (x, k) => [x, s.y[k], k]).filter(([, y]) => y !== null && Number.isFinite(y));
@@ -54,14 +67,15 @@ export function lineChart(host, { series, x: xLabel, y: yLabel, height = 220, on
         const edge = [...path((k) => s.high[k]), ...path((k) => s.low[k]).reverse()];
         root.append(svg("polygon", { class: `band ${name}`, points: edge.join(" ") }));
       }
-      root.append(svg("polyline", { class: `line ${name}`, points: path((k) => s.y[k]).join(" ") }));
+      const line = path((k) => s.y[k]).join(" ");
+      root.append(svg("polyline", { class: `line ${name}${stripes[i] ? " striped" : ""}`, points: line, ...stripes[i] }));
     });
     cursor = svg("line", { class: "cursor", y1: top, y2: height - bottom, x1: -9, x2: -9 });
     const reading = svg("text", { class: "reading", y: 12, "text-anchor": "end", x: width - right });
     root.append(cursor, reading);
     const inverse = (event) => {
       const inside = event.clientX - root.getBoundingClientRect().left - left;
-      return x0 + Math.min(Math.max(inside / (width - left - right), 0), 1) * (x1 - x0);
+      return scale.inverse(z0 + Math.min(Math.max(inside / (width - left - right), 0), 1) * (z1 - z0));
     };
     root.addEventListener("pointermove", (event) => {
       const x = inverse(event);
@@ -85,4 +99,36 @@ export function lineChart(host, { series, x: xLabel, y: yLabel, height = 220, on
     at = x;
     place?.(x);
   };
+}
+
+const STRIPE = 14;
+const SAMPLES = 60;
+
+/** Dashes for lines that would hide each other, so that where they coincide their colours alternate. */
+function coinciding(series, py) {
+  const ends = (pick, part) => pick(...series.map((s) => part(...s.x)));
+  const [from, to] = [ends(Math.max, Math.min), ends(Math.min, Math.max)];
+  const places = Array.from({ length: SAMPLES }, (_, k) => from + ((k + 0.5) / SAMPLES) * (to - from));
+  const heights = series.map((s) => places.map((x) => py(interpolated(s, x))));
+  const groups = [];
+  heights.forEach((mine, i) => {
+    const near = (other) => mine.filter((y, k) => Math.abs(y - heights[other][k]) < 2).length > SAMPLES / 3;
+    const group = series[i].thin ? null : groups.find((members) => members.some((other) => !series[other].thin && near(other)));
+    if (group) group.push(i);
+    else groups.push([i]);
+  });
+  return series.map((_, i) => {
+    const group = groups.find((members) => members.includes(i));
+    if (group.length === 1) return null;
+    const gap = STRIPE * (group.length - 1);
+    return { "stroke-dasharray": `${STRIPE} ${gap}`, "stroke-dashoffset": -STRIPE * group.indexOf(i) };
+  });
+}
+
+function interpolated({ x, y }, at) {
+  let k = 1;
+  while (k < x.length - 1 && x[k] < at) k++;
+  if (x.length < 2) return y[0];
+  const share = Math.min(1, Math.max(0, (at - x[k - 1]) / (x[k] - x[k - 1])));
+  return y[k - 1] + share * (y[k] - y[k - 1]);
 }

@@ -4,6 +4,7 @@ import { row } from "./decode.mjs";
 import { ProductGame } from "./shapley.mjs";
 
 const FACTORS = { rbf: (u) => Math.exp(-0.5 * u * u), laplace: (u) => Math.exp(-Math.abs(u)) };
+const NEAR = 1e-6;
 const EXPONENTS = { rbf: (u) => -0.5 * u * u, laplace: (u) => -Math.abs(u) };
 
 /** f(s) = offset + sum_j k(s, s_j) c_j for normalised states. */
@@ -103,7 +104,21 @@ export class Policy {
     return u.map((x, o) => (low.data[o] + high.data[o]) / 2 + ((high.data[o] - low.data[o]) / 2) * inside(x));
   }
 
-  /** Shapley values (d, m), base values (m) and the prediction (m) they add up to. */
+  /** The mean slope of the squashing function between u0 and u, as ActionBounds.mean_slope computes it. */
+  meanSlope(u0, u) {
+    const [from, to] = [this.squash(u0), this.squash(u)];
+    return u.map((x, o) => {
+      const step = x - u0[o];
+      if (Math.abs(step) >= NEAR) return (to[o] - from[o]) / step;
+      const { squash, low, high } = this.spec;
+      if (squash === "none") return 1;
+      const middle = u0[o] + step / 2;
+      const slope = squash === "tanh" ? 1 - Math.tanh(middle) ** 2 : Number(Math.abs(middle) < 1);
+      return ((high.data[o] - low.data[o]) / 2) * slope;
+    });
+  }
+
+  /** Shapley values (d, m), base values (m) and the prediction (m) they add up to; an action's before squashing. */
   explain(name, state) {
     const f = this.functions[name];
     const game = f.game(this.background);
@@ -115,30 +130,33 @@ export class Policy {
     };
   }
 
-  /** The k remembered states with the largest shares of the action, the sum of the others, and the familiarity. */
-  prototypes(state, k) {
-    const f = this.functions.action;
-    const similarity = f.similarity(this.normalise(state));
-    const m = f.outputs;
-    const sizes = new Float64Array(f.size);
-    for (let j = 0; j < f.size; j++) {
-      for (let o = 0; o < m; o++) sizes[j] += Math.abs(similarity[j] * f.coefficients[j * m + o]);
-    }
-    const order = Array.from(sizes.keys()).sort((i, j) => sizes[j] - sizes[i] || i - j);
-    const others = Float64Array.from(f.offset);
-    for (const j of order.slice(k)) for (let o = 0; o < m; o++) others[o] += similarity[j] * f.coefficients[j * m + o];
-    const shown = order.slice(0, k).map((j) => ({
-      number: j,
-      similarity: similarity[j],
-      shares: Float64Array.from({ length: m }, (_, o) => similarity[j] * f.coefficients[j * m + o]),
-      state: this.remembered(j),
-    }));
-    return { shown, others, nearest: this.familiarity(state) };
+  /** The same in the units shown: base and prediction of an action are squashed, its contributions scaled to fit. */
+  explainShown(name, state) {
+    const found = this.explain(name, state);
+    if (name !== "action") return found;
+    const slope = this.meanSlope(found.base, found.prediction);
+    return {
+      ...found,
+      values: found.values.map((x, k) => x * slope[k % found.outputs]),
+      base: this.squash(found.base),
+      prediction: this.squash(found.prediction),
+    };
+  }
+
+  /** The k most similar remembered states, nearest first, and what the policy does there. */
+  similar(state, k) {
+    const similarity = this.functions.action.similarity(this.normalise(state));
+    const order = Array.from(similarity.keys()).sort((i, j) => similarity[j] - similarity[i] || i - j);
+    return order.slice(0, k).map((number) => {
+      const remembered = this.remembered(number);
+      return { number, similarity: similarity[number], state: remembered, action: this.action(remembered) };
+    });
   }
 
   /** Remembered state j of the actor in raw units. */
   remembered(j) {
-    const { mean, std } = this.spec;
-    return row(this.functions.action.remembered, j).map((x, i) => x * std.data[i] + mean.data[i]);
+    const { mean, std, tails } = this.spec;
+    const inverse = tails === "logarithmic" ? Math.sinh : (x) => x;
+    return row(this.functions.action.remembered, j).map((x, i) => inverse(x) * std.data[i] + mean.data[i]);
   }
 }

@@ -24,7 +24,7 @@ function arcArrow(cx, cy, r, a, b, name) {
 
 const pendulum = {
   viewBox: "-1.35 -1.35 2.7 2.7",
-  hint: "Drag the pendulum. Orange: torque. Grey: speed.",
+  hint: "Drag it. Orange: torque; grey: speed.",
   draw(state, { action, low = -2, high = 2 } = {}) {
     const angle = Math.atan2(state[1], state[0]);
     const [x, y] = [-Math.sin(angle), -Math.cos(angle)];

@@ -7,7 +7,7 @@ export function themeButton() {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const button = document.getElementById("theme");
-  const label = () => (button.textContent = dark() ? "Light" : "Dark");
+  const label = () => (button.title = dark() ? "Light" : "Dark");
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
     label();
