@@ -38,6 +38,13 @@ RL_ZOO = mujoco_rl_zoo(
 )
 
 KNOWN = by_id(
-    Known("InvertedDoublePendulum-v4", (*FEATURES, *POLE_CONSTRAINTS), ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
+    Known(
+        "InvertedDoublePendulum-v4",
+        (*FEATURES, *POLE_CONSTRAINTS),
+        ACTIONS,
+        EPISODE_LIMIT,
+        rl_zoo=RL_ZOO,
+        skill=SKILL,
+    ),
     Known("InvertedDoublePendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
 )
