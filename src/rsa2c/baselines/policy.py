@@ -29,6 +29,7 @@ __all__ = [
     "baseline_env",
     "build_baseline",
     "make_baseline",
+    "resolved",
     "settings",
     "torch_threads",
     "train_baseline",
@@ -80,12 +81,16 @@ def build_baseline(name: str, env_id: str, config: BaselineConfig) -> Baseline:
     env = env_util.make_vec_env(partial(baseline_env, env_id, config), n_envs=config.n_envs, seed=config.seed)
     if config.normalise:
         env = vec_env.VecNormalize(env, gamma=config.arguments.get("gamma", 0.99))
-    # SB3 keeps the policy_kwargs it is given, and adds to them
-    arguments = copy.deepcopy(config.arguments)
+    model = getattr(sb3, name.upper())("MlpPolicy", env, seed=config.seed, device="cpu", **resolved(config.arguments))
+    return Baseline(name, env_id, config, model, env if config.normalise else None)
+
+
+def resolved(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A copy of SB3's arguments, which it would change, with torch's activation function in place of its name."""
+    arguments = copy.deepcopy(arguments)
     if isinstance(activation := arguments.get("policy_kwargs", {}).get("activation_fn"), str):
         arguments["policy_kwargs"]["activation_fn"] = getattr(require("torch.nn", "baselines"), activation)
-    model = getattr(sb3, name.upper())("MlpPolicy", env, seed=config.seed, device="cpu", **arguments)
-    return Baseline(name, env_id, config, model, env if config.normalise else None)
+    return arguments
 
 
 def _check_environment(name: str, env_id: str) -> None:

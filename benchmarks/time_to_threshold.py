@@ -1,0 +1,166 @@
+"""Seconds of training until a mean return is reached on MuJoCo's robots: rsa2c beside SB3's PPO, on the same simulator.
+
+Both train on EnvPool's environments, on one core, with untouched settings: rsa2c's default, RL-Zoo's tuned PPO for each
+robot, on one environment as RL-Zoo does (`--ppo-envs 8` gives it eight, in batches of the same size). The clock starts
+when the agent is made and pauses during evaluations, which are the same for both: ten fixed starts in Gymnasium's own
+environment, after every 20,000 steps. Compilation is not counted: a short training before warms up both.
+
+    python benchmarks/time_to_threshold.py [--seeds 0 1 2] [--only Hopper-v5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+
+import rsa2c
+from _provenance import write
+from rsa2c.baselines.policy import Baseline, baseline_config, resolved, torch_threads
+from rsa2c.envs import make_env
+
+GOALS = {"Hopper-v5": 2_000.0, "Walker2d-v5": 2_000.0, "HalfCheetah-v5": 3_000.0}
+LIMIT = 1_000_000
+EPISODES, FIRST_SEED, BETWEEN = 10, 10_000, 20_000
+
+
+class PoolVecEnv(VecEnv):
+    """EnvPool's environments as SB3 wants them: an environment is reset in the step that ends its episode."""
+
+    def __init__(self, env_id: str, n: int, seed: int) -> None:
+        self.env = make_env(env_id, n, backend="envpool")
+        super().__init__(n, self.env.single_observation_space, self.env.single_action_space)
+        self.first_seed, self.render_mode = seed, None
+        self.actions = np.zeros((n, *self.action_space.shape), np.float32)  # type: ignore[misc]
+
+    def reset(self) -> Any:
+        return self.env.reset(seed=self.first_seed)[0].astype(np.float32)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self.actions = actions
+
+    def step_wait(self) -> Any:
+        observations, rewards, over, out_of_time, _ = self.env.step(self.actions)
+        observations = observations.astype(np.float32)
+        ended = over | out_of_time
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        if ended.any():
+            for i in np.flatnonzero(ended):
+                infos[i] = {"terminal_observation": observations[i], "TimeLimit.truncated": bool(out_of_time[i])}
+            observations = self.env.reset(options={"reset_mask": ended})[0].astype(np.float32)
+        return observations, rewards.astype(np.float32), ended, infos
+
+    def close(self) -> None:
+        self.env.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        return [getattr(self, attr_name, None)] * self.num_envs
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise NotImplementedError
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        return [False] * self.num_envs
+
+
+@dataclass
+class Clock:
+    """Counts wall and CPU seconds of training, and evaluates every so often."""
+
+    env_id: str
+    policy: Any = None
+    due: int = BETWEEN
+
+    def __post_init__(self) -> None:
+        self.taken, self.since = np.zeros(2), _now()
+        self.steps, self.mean = 0, -np.inf
+
+    def reached(self, steps: int) -> bool:
+        """Whether the goal is reached, if an evaluation is due."""
+        if steps < self.due:
+            return False
+        self.taken += _now() - self.since
+        self.mean = rsa2c.evaluate(self.policy, self.env_id, episodes=EPISODES, seed=FIRST_SEED).mean
+        self.steps, self.due, self.since = steps, (steps // BETWEEN + 1) * BETWEEN, _now()
+        return self.mean >= GOALS[self.env_id]
+
+
+def _now() -> np.ndarray:
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def ours(env_id: str, seed: int, limit: int = LIMIT) -> Clock:
+    """RSA2C-KME with its default settings."""
+    clock = Clock(env_id)
+    agent = clock.policy = rsa2c.RSA2C(env_id, "rsa2c-kme", seed=seed, backend="envpool", keep="last")
+    agent.learn(limit, callback=lambda *_: not clock.reached(agent.num_timesteps))
+    agent.close()
+    return clock
+
+
+def ppo(env_id: str, seed: int, envs: int, limit: int = LIMIT) -> Clock:
+    """SB3's PPO with RL-Zoo's settings; more environments share its rollout."""
+    clock, config = Clock(env_id), baseline_config("ppo", env_id, seed=seed)
+    arguments = resolved(config.arguments)
+    arguments["n_steps"] = max(arguments.get("n_steps", 2048) // envs, 1)
+    env = VecNormalize(PoolVecEnv(env_id, envs, seed), gamma=arguments.get("gamma", 0.99))
+    model = PPO("MlpPolicy", env, seed=seed, device="cpu", **arguments)
+    clock.policy = Baseline("ppo", env_id, config, model, env)
+
+    class Check(BaseCallback):
+        stop = False
+
+        def _on_rollout_start(self) -> None:
+            self.stop = self.stop or clock.reached(self.num_timesteps)
+
+        def _on_step(self) -> bool:
+            return not self.stop
+
+    model.learn(limit, callback=Check())
+    env.close()
+    return clock
+
+
+def main() -> None:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--only", default=",".join(GOALS))
+    parser.add_argument("--ppo-envs", type=int, default=1)
+    options = parser.parse_args()
+    lines = [
+        "| environment | goal | seed | rsa2c: seconds (CPU), steps | PPO: the same | ratio, wall | ratio, CPU |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    with torch_threads(1):
+        for env_id in options.only.split(","):
+            ours(env_id, 1000, 25_000)
+            ppo(env_id, 1000, options.ppo_envs, 2_000)
+            for seed in options.seeds:
+                mine, theirs = ours(env_id, seed), ppo(env_id, seed, options.ppo_envs)
+                wall, cpu = theirs.taken / mine.taken
+                shown = [
+                    f"{c.taken[0]:.0f} ({c.taken[1]:.0f}), {c.steps:,}"
+                    + ("" if c.mean >= GOALS[env_id] else f", not reached ({c.mean:.0f})")
+                    for c in (mine, theirs)
+                ]
+                more = "" if theirs.mean >= GOALS[env_id] else "more than "
+                cells = (env_id, f"{GOALS[env_id]:,.0f}", seed, *shown, f"{more}{wall:.1f}", f"{more}{cpu:.1f}")
+                row = "| " + " | ".join(map(str, cells)) + " |"
+                lines.append(row)
+                print(row, flush=True)
+    body = "\n".join([*lines, "", f"PPO trains on {options.ppo_envs} environment(s). Ratios: PPO's seconds by ours."])
+    print("written to", write("time_to_threshold", "Time to a return, MuJoCo", body, "torch", "stable-baselines3"))
+
+
+if __name__ == "__main__":
+    main()
