@@ -277,8 +277,8 @@ def test_a_finished_run_is_refused(tiny, tmp_path):
 
 def test_kernel_runs_are_finished_too(tmp_path):
     small = {"n_envs": 2, "horizon": 50, "capacity": 8, "initial_centres": 4}
-    run = train_run(ENV, "advanced-ac", total_timesteps=100, out=tmp_path, track=False, evaluation_episodes=1, **small)
-    assert is_finished(run) and not is_finished(run, 101)
+    run = train_run(ENV, "advanced-ac", total_timesteps=2100, out=tmp_path, track=False, evaluation_episodes=1, **small)
+    assert is_finished(run) and not is_finished(run, 2101)
     assert isinstance(load_policy(run), rsa2c.RSA2C)
 
 
@@ -293,13 +293,13 @@ def test_kernel_runs_are_finished_too(tmp_path):
         ({"noise_variance": -1.0}, ConfigError, "noise_variance must not be negative"),
         ({"distractors": 1.5}, ConfigError, "distractors must be a whole number"),
         ({"seed": 2**31}, ConfigError, "seed must be below"),
-        ({"env_id": "Pendulum-v2"}, EnvError, "Did you mean 'Pendulum-v1'"),
-        ({"env_id": "CartPole-v1"}, EnvError, "continuous actions only"),
+        ({"env": "Pendulum-v2"}, EnvError, "Did you mean 'Pendulum-v1'"),
+        ({"env": "CartPole-v1"}, EnvError, "continuous actions only"),
     ],
 )
 def test_mistakes_are_named_and_leave_no_folder(tmp_path, told, error, says):
     with pytest.raises(error, match=says):
-        train_run(**{"env_id": ENV, "algorithm": "sac", "out": tmp_path / "runs", **told})
+        train_run(**{"env": ENV, "algorithm": "sac", "out": tmp_path / "runs", **told})
     assert not (tmp_path / "runs").exists()
 
 
@@ -322,7 +322,7 @@ def test_environments_a_baseline_cannot_learn_on(monkeypatch):
 
 
 def test_other_environments_take_the_mujoco_entry():
-    config = baseline_config("ppo", "Swimmer-v5")
+    config = baseline_config("ppo", "Pusher-v5")
     assert (config.entry, config.normalise, config.steps_between_evaluations) == ("mujoco", True, 20_000)
     assert baseline_config("sac", ENV).entry == ENV
     alike = baseline_config("sac", "rsa2c/LQR-v0")

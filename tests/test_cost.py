@@ -263,11 +263,11 @@ def test_typical_epochs_are_what_epochs_become():
     planned = typical_epoch(agent.config, 3, 1, q)
     bases = {name: getattr(planned, name) for name in ("policy", "actor", "value")}
     assert all(basis.states == getattr(real, name).states for name, basis in bases.items())
-    assert replace(planned, reprojections=()) == replace(real, **bases)
+    assert replace(planned, reprojections=()) == replace(real, **bases, number=planned.number)
 
 
 def test_mean_costs_spread_what_is_not_due_every_epoch():
-    config = make_config("Ant-v5", kl=0.02, horizon=1000)
+    config = make_config("Ant-v5", n_envs=8, horizon=1000, capacity=1024)
     whole = cost.flops(config, typical_epoch(config, 105, 8, 1024))
     mean = mean_flops(config, 105, 8, 1024)
     assert mean["attribute"] == pytest.approx(whole["attribute"] / config.guidance.attribution_every)

@@ -19,7 +19,7 @@ SMALL = {"n_envs": 4, "horizon": 200, "capacity": 32, "initial_centres": 16}
 @pytest.fixture(scope="module")
 def trained() -> RSA2C:
     agent = RSA2C("InvertedPendulum-v5", "advanced-ac", seed=3, backend="gymnasium", **SMALL)
-    return agent.learn(3_000)
+    return agent.learn(13_000)
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
@@ -52,7 +52,7 @@ def test_between_trials_and_by_choice_nothing_is_tried(trained: RSA2C) -> None:
 
 def test_the_kept_policy_acts_and_the_last_one_learns(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 1_000)
-    agent = RSA2C("InvertedPendulum-v5", seed=3, backend="gymnasium", **SMALL).learn(8_000)
+    agent = RSA2C("InvertedPendulum-v5", seed=3, backend="gymnasium", **SMALL).learn(16_000)
     kept = agent.state.kept
     assert kept is not None and agent.policy is kept.policy and agent.value is kept.value
     agent.save(tmp_path / "model.safetensors")

@@ -96,7 +96,7 @@ class TestPage:
 
     def test_rerun_command_names_only_what_the_preset_has_otherwise(self, run):
         command = rerun_command(run.read_config())
-        start = "rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 600"
+        start = "rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 2600"
         assert command.startswith(start)
         flags = {flag.split()[0].replace("-", "_") for flag in command.removeprefix(start).split(" --")[1:]}
         assert {"n_envs", "initial_centres"} <= flags <= {*TINY, *GUIDED}

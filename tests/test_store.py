@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rsa2c import files
 from rsa2c.config import Config
 from rsa2c.errors import DataError, FileFormatError, NotFoundError, RunExistsError
-from rsa2c.files import StorageError, disk, read_metadata, read_tensors, write_tensors
+from rsa2c.files import StorageError, disk, read_metadata, read_tensors, versions, write_tensors
 from rsa2c.runs.folder import Run, find_runs
 from rsa2c.runs.names import make_run_id
 
@@ -105,7 +105,7 @@ def _saved(text: str | None) -> bytes:
         (_saved("[" * 100_000), "not JSON"),
         (_saved("[]"), "another format"),
         (_saved('{"format":"other","version":1}'), "another format"),
-        (_saved('{"format":"rsa2c","version":3,"kind":"model"}'), "pip install -U rsa2c"),
+        (_saved(f'{{"format":"rsa2c","version":{versions.VERSION + 1},"kind":"model"}}'), "pip install -U rsa2c"),
         (_saved('{"format":"rsa2c","version":true,"kind":"model"}'), "version is True"),
         (_saved('{"format":"rsa2c","version":1,"kind":"state"}'), "of kind 'state'"),
     ],

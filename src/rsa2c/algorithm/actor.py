@@ -145,6 +145,8 @@ class GaussianPolicy:
 
     def shrunk(self, share: float) -> GaussianPolicy:
         """(1 - share) h."""
+        if share == 0:
+            return self
         return replace(self, mean=replace(self.mean, coefficients=(1 - share) * self.mean.coefficients))
 
     def step(self, direction: NDArray, size: float) -> GaussianPolicy:

@@ -44,7 +44,7 @@ def lstd(
     system[:-1, :-1] += ridge * gram
     right = (traces.T @ batch.rewards.astype(phi.dtype)).astype(np.float64) / batch.n
     if previous is not None and damping > 0:
-        states = phi[batch.state_index]
+        states = np.ascontiguousarray(phi[batch.state_index])
         system += damping * (states.T @ states).astype(np.float64) / batch.n
         right += damping * (states.T @ previous.astype(phi.dtype)).astype(np.float64) / batch.n
     solution = lu_solve(lu_factor(system), right)

@@ -114,7 +114,7 @@ def epoch(
             metrics |= diagnostics.of_epoch(batch, target, fit, policy.mean, guided.policy, guided.value)
     sizes = env.num_envs * horizon, batch.n, len(batch.points), *_dimensions(mean)
     work = Work(*sizes, before, actor_basis, value_basis, len(np.unique(guided.policy.sigma)), growths, guided.work,
-                guided.reprojections, followed)  # fmt: skip
+                guided.reprojections, followed, t)  # fmt: skip
     return after, EpochRecord(metrics, {**clock.seconds, COMPILE: clock.compiling}, work, guided.attribution)
 
 

@@ -82,3 +82,5 @@ class Work:
     """Where feature weights changed."""
     followed: tuple[Reprojection, ...] = ()
     """Where the kernel's inputs followed the visited states."""
+    number: int = 1
+    """Number of the epoch, from 0 on: the first has no values to be damped towards."""

@@ -87,7 +87,10 @@ def _value(config: Config, epoch: Work) -> float:
     if isinstance(fit, LSTD):
         size = q + 1
         gram = 0 if epoch.value.gram else kernel(config, q, q, d)
-        return count + gram + n * size * (4 + 2 * size + 2) + 4 * q * q + lu(size, 1)
+        count += gram + n * size * (4 + 2 * size + 2) + 4 * q * q + lu(size, 1)
+        if fit.value_damping and epoch.number:  # previous values, the features' second moment and its right-hand side
+            count += epoch.points * (2 * q + 1) + n * size * (size + 3) + 3 * size * (size + 1)
+        return count
     if isinstance(fit, TD):
         return count + fit.value_sweeps * n * (9 * q + 4)
     assert isinstance(fit, MonteCarlo), "there is a Value Critic"
@@ -182,6 +185,8 @@ def _actor(config: Config, epoch: Work) -> float:
     m, q = epoch.outputs, epoch.actor.states
     kl = 2 * q * q * m + 2 * q * m * m + lu(m, m)
     count = 2 * q * m + kl + q * m + (kl if isinstance(config.step, KLStep) else 2 * q * m)
+    if isinstance(config.step, KLStep) and config.step.policy_decay and epoch.number:  # the first policy is zero
+        count += q * m
     if config.metric == "rkhs":
         count += 2 * q * q * m + factor(config, replace(epoch.actor, gram=True), epoch.features)
     return count
