@@ -67,7 +67,7 @@ FURTHER = (
     Target("PandaPickCube-v1", MILLION, seeds=FURTHER_SEEDS),
 )
 """Ten environments that nobody tuned for: three of Gymnasium, five of dm_control and two of MuJoCo Playground. The last
-seven are EnvPool's; they can be trained once `rsa2c train` accepts environments that EnvPool alone has."""
+seven are EnvPool's."""
 
 LEFT_OUT_FROM = ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5")
 
