@@ -8,7 +8,7 @@ COMPILER := gcc g++ libc6-dev
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint soak study suite results clean
+.PHONY: demo test lint docs soak study suite results clean
 
 demo: $(VENV)/.demo-installed
 	rm -rf runs/demo
@@ -20,6 +20,10 @@ test: lint $(VENV)/.browser $(VENV)/.compiler
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The site, in site/; `make test` builds it too.
+docs: $(VENV)/.test-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 soak: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -m slow
@@ -41,9 +45,10 @@ suite: $(VENV)/.test-installed
 
 results: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/results_page.py
+	$(BIN)/python benchmarks/readme_table.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -55,7 +60,7 @@ $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 # Install a pinned torch first, so that no package below pulls in another build of it.
 $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 	$(PIP) torch==2.13.0
-	$(PIP) -e '.[envs,fast,explain,baselines,track,export,cluster,dev]'
+	$(PIP) -e '.[envs,fast,explain,baselines,track,export,cluster,docs,dev]'
 	touch $@ $(VENV)/.demo-installed
 
 # The report's tests need Chromium and node. If these cannot be installed, the tests are skipped with a message.

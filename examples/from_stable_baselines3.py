@@ -1,0 +1,32 @@
+"""For users of Stable-Baselines3: the same callbacks and evaluation, and then what a network cannot tell you.
+
+Needs `pip install 'rsa2c[baselines]'`. Takes some seconds.
+"""
+
+import gymnasium
+from stable_baselines3.common.callbacks import EvalCallback, StopTrainingOnRewardThreshold
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+
+import rsa2c
+
+
+def main() -> None:
+    agent = rsa2c.RSA2C(gymnasium.make("Pendulum-v1"), seed=0)
+    solved = StopTrainingOnRewardThreshold(-200, verbose=1)
+    callback = EvalCallback(Monitor(gymnasium.make("Pendulum-v1")), solved, eval_freq=400, verbose=1)
+    agent.learn(total_timesteps=200_000, callback=callback)
+
+    mean, deviation = evaluate_policy(agent, Monitor(gymnasium.make("Pendulum-v1")), n_eval_episodes=20)
+    print(f"after {agent.num_timesteps:,} steps: {mean:.1f} +- {deviation:.1f}")
+
+    observation, _ = gymnasium.make("Pendulum-v1").reset(seed=0)
+    action, _ = agent.predict(observation)
+    explanation = agent.explain(observation[None], of="action")
+    print(f"at {observation} the torque is {action[0]:.2f} N m, because")
+    for name, value in zip(explanation.feature_names, explanation.values[0, :, 0], strict=True):
+        print(f"  {name:16} {value:+.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""README and documentation: every block of code runs, links lead somewhere, named lines of source exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from pages import LANGUAGES, blocks, run_page
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
+RUN_ELSEWHERE = {"controller.md"}  # test_controller_page.py
+RUNNING = [page for page in PAGES if {name for name, _ in blocks(page)} - {"text"} and page.name not in RUN_ELSEWHERE]
+NEEDS = {"kernel-models.md": ("shap", "sklearn", "matplotlib"), "README.md": ("sklearn",)}
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)")
+ROW = re.compile(r"\| `([^`]+)` \| \[`([\w.]+)`\]\(\.\./(src/[\w/]+\.py)\) \|$", re.MULTILINE)
+INDENTED = re.compile(r"\n\n {4}\S")
+
+
+def title(page):
+    return page.name
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=title)
+def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch):
+    for module in NEEDS.get(page.name, ()):
+        pytest.importorskip(module, reason="pip install 'rsa2c[explain]'")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    names = run_page(page, tmp_path)
+    STATEMENTS.get(page.name, lambda names: None)(names)
+
+
+def reactor(names):
+    """The learned policy is as good as the tuned controller, and the gains have the signs that the page claims."""
+    assert names["score"].mean > 1.5 * names["peer"].mean
+    assert -7 < names["peer"].mean < -5
+    assert names["gain"][0] > 0 > names["gain"][1]
+
+
+def shap_fails(names):
+    """What the page says of shap, where shap is the version that the page names."""
+    if names["shap"].__version__.startswith("0.51."):
+        assert names["failed_model"].startswith("TypeError")
+        assert names["failed_pipeline"].startswith("AttributeError")
+        assert names["failed_exact"].startswith("ValueError: It takes 1048576")
+    assert names["of_pipeline"].values.shape == (2, 10, 1)
+    assert abs(names["of_wide"].efficiency_residual).max() < 1e-9
+
+
+def quick_start(names):
+    assert names["score"].mean > -250
+    assert abs(names["explanation"].efficiency_residual).max() < 1e-8
+
+
+def robust(names):
+    near, far = names["agent"].familiarity([names["upright"], names["impossible"]])
+    assert near > 0.5 > far
+    assert names["noisy"].mean < names["clean"].mean + 20
+
+
+STATEMENTS = {
+    "own-environment.md": reactor,
+    "kernel-models.md": shap_fails,
+    "quickstart.md": quick_start,
+    "robust.md": robust,
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_code_is_in_blocks_that_name_their_language(page):
+    text = page.read_text(encoding="utf-8")
+    assert {language for language, _ in blocks(page)} <= set(LANGUAGES)
+    if page.name != "api.md":  # whose options are indented
+        outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        assert not INDENTED.search(outside), "indented code does not run; put it in a block"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_links_lead_to_files(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
+
+
+def test_formulas_stand_beside_the_lines_that_compute_them():
+    rows = ROW.findall((ROOT / "docs" / "method.md").read_text(encoding="utf-8"))
+    assert len(rows) > 20
+    for line, name, path in rows:
+        assert line in source_of(ROOT / path, name), f"{path}: {name} has no line {line!r}"
+
+
+def source_of(path, name):
+    """The text of a function, class or method."""
+    text = path.read_text(encoding="utf-8")
+    node = ast.parse(text)
+    for part in name.split("."):
+        named = [each for each in node.body if getattr(each, "name", None) == part]
+        assert named, f"{path} has no {name}"
+        node = named[0]
+    return ast.get_source_segment(text, node)
