@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.explanation import Explanation
-from rsa2c.attribution.inputs import checked
-from rsa2c.attribution.models import expansions
+from rsa2c.attribution.inputs import checked, picked_outputs
+from rsa2c.attribution.models import Expansion, expansions
 from rsa2c.errors import DataError
 
 Array = NDArray[np.float64]
@@ -24,9 +25,11 @@ class KernelExplainer:
         explanation = explainer(X)
 
     `background` (B, d) are the states absent features are drawn from, in the units of X, as in shap. Models inside a
-    Pipeline of scalers are explained in the Pipeline's units. A classifier is explained by its decision function or
+    Pipeline of scalers, a ColumnTransformer of them among these, are explained in the Pipeline's units; of a search
+    such as GridSearchCV, the best estimator is explained. A classifier is explained by its decision function or
     latent mean, one output per class or pair of classes. `model` may also be a tuple (centres, coefficients,
-    length_scales), with `kernel` "rbf" or "laplace". Columns of a data frame name the features. Further options are
+    length_scales), with `kernel` "rbf" or "laplace". Columns of a data frame name the features, the
+    background's or the one the model was fitted to. Further options are
     those of `rsa2c.attribution.explain` and can be changed in each call.
     """
 
@@ -40,20 +43,38 @@ class KernelExplainer:
     ) -> None:
         self.expansions = expansions(model, kernel)
         self.options = options
-        if feature_names is None and hasattr(background, "columns"):
-            feature_names = [str(column) for column in background.columns]
-        self.feature_names = feature_names
+        fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
+        columns = [str(column) for column in getattr(background, "columns", ())]
+        if fitted and columns and columns != fitted:
+            raise DataError(
+                f"background must have the columns the model was fitted to, in the same order, {', '.join(fitted)}; "
+                f"got {', '.join(columns)}."
+            )
+        self.feature_names = feature_names if feature_names is not None else columns or fitted or None
         self.background = checked("background", background, self.expansions[0].kernel.dimension)
+
+    @property
+    def summands(self) -> list[list[Expansion]]:
+        """The expansions by the outputs they belong to: those of a list add up."""
+        return [list(group) for _, group in groupby(self.expansions, lambda expansion: expansion.output_names)]
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the outputs explained."""
-        return tuple(name for expansion in self.expansions for name in expansion.output_names)
+        return tuple(name for group in self.summands for name in group[0].output_names)
+
+    @property
+    def expected_value(self) -> float | Array:
+        """Mean of what is explained over the background: a number, or (m,) for several outputs, as shap has it."""
+        mean = self.predict(self.background).mean(axis=0)[
+            picked_outputs(self.options.get("outputs"), self.output_names)
+        ]
+        return float(mean[0]) if len(mean) == 1 else np.asarray(mean)
 
     def predict(self, x: ArrayLike) -> Array:
         """What is explained, (N, m): predictions, decision functions or latent means."""
         rows = checked("X", x, self.expansions[0].kernel.dimension)
-        return np.column_stack([expansion(rows) for expansion in self.expansions])
+        return np.column_stack([np.sum([part(rows) for part in group], axis=0) for group in self.summands])
 
     def __call__(self, x: ArrayLike, **options: Any) -> Explanation:
         """Shapley values of the rows of X, in the model's units."""
@@ -66,8 +87,11 @@ class KernelExplainer:
                 )
         rows = checked("X", x, self.expansions[0].kernel.dimension)
         options = {"feature_names": self.feature_names, **self.options, **options}
-        parts = [explain(expansion, rows, self.background, **options) for expansion in self.expansions]
-        return parts[0] if len(parts) == 1 else Explanation.joined(parts)
+        parts = [
+            Explanation.summed([explain(expansion, rows, self.background, **options) for expansion in group])
+            for group in self.summands
+        ]
+        return Explanation.joined(parts)
 
     def shap_values(self, x: ArrayLike, **options: Any) -> Array:
         """Values alone, (T, d, m), or (T, d) for a single output, as shap returns them."""

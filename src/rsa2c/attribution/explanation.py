@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,12 +79,46 @@ class Explanation:
         outputs = ", ".join(self.output_names)
         return f"Explanation({outputs}: {states} states, {features} features, most important {top}; {self.game})"
 
-    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[Any]) -> Explanation:
-        """The explanation of some of the states; a single number gives an explanation of one state."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(T, d, m), the shape of the values."""
+        return self.values.shape
+
+    @overload
+    def __getitem__(self, key: int | np.integer | slice | list[int] | NDArray[Any]) -> Explanation: ...
+    @overload
+    def __getitem__(self, key: tuple[Any, ...] | EllipsisType) -> shap.Explanation: ...
+    def __getitem__(self, key: Any) -> Any:
+        """The explanation of some of the states; a single number gives an explanation of one state.
+
+        An index of several axes, or with `...`, gives a `shap.Explanation` for shap's plots: [..., "torque"] all
+        states and features, [0, :, "torque"] one state, [:, "angle"] one feature. Its axes are (T, d, m); a single
+        output needs no index of its own.
+        """
+        if key is Ellipsis or isinstance(key, tuple):
+            return self._in_shap(key if isinstance(key, tuple) else (key,))
         rows = [key] if isinstance(key, int | np.integer) else key
         arrays: dict[str, Any] = {name: getattr(self, name) for name in (*REQUIRED, *OPTIONAL)}
         picked: dict[str, Any] = {name: None if array is None else array[rows] for name, array in arrays.items()}
         return replace(self, **picked)
+
+    def _in_shap(self, key: tuple[Any, ...]) -> shap.Explanation:
+        at = next((i for i, part in enumerate(key) if part is Ellipsis), len(key))
+        before, after = key[:at], key[at + 1 :]
+        missing = 3 - len(before) - len(after)
+        if missing < 0:
+            raise DataError(f"an explanation has three axes (states, features, outputs), got an index of {len(key)}.")
+        states, features, output = (*before, *[slice(None)] * missing, *after)
+        everything = isinstance(output, slice) and output == slice(None)
+        if not (everything or isinstance(output, str | int | np.integer)):
+            raise DataError(f"the third index must be one output, by name or number, or ':' for all, got {output!r}.")
+        chosen = self.to_shap() if everything else self.to_shap(output)
+        if isinstance(features, str) and features not in self.feature_names:
+            raise DataError(
+                f"Unknown feature {features!r}: this explanation has {', '.join(self.feature_names)}."
+                + did_you_mean(features, self.feature_names)
+            )
+        return chosen[states, features]
 
     def __iter__(self) -> Iterator[Explanation]:
         return (self[t] for t in range(len(self)))
@@ -123,6 +158,26 @@ class Explanation:
             **{name: together(name) for name in (*REQUIRED, *OPTIONAL) if name != "data"},
             output_names=tuple(name for part in parts for name in part.output_names),
             game="; ".join(dict.fromkeys(part.game for part in parts)),
+        )
+
+    @classmethod
+    def summed(cls, parts: Sequence[Explanation]) -> Explanation:
+        """The explanation of a sum of functions from those of its summands: Shapley values are linear.
+
+        Standard errors add, which bounds that of the sum however the summands' samples depend on each other.
+        """
+        if len(parts) == 1:
+            return parts[0]
+
+        def total(name: str) -> Any:
+            arrays = [getattr(part, name) for part in parts]
+            return None if arrays[0] is None else np.sum(arrays, axis=0)
+
+        games = "; ".join(dict.fromkeys(part.game for part in parts))
+        return replace(
+            parts[0],
+            **{name: total(name) for name in (*REQUIRED, *OPTIONAL) if name != "data"},
+            game=f"sum of {len(parts)} product kernels: {games}",
         )
 
     @property

@@ -1,13 +1,13 @@
 """Other libraries' kernel models, read as expansions f(x) = offset + sum_j k(x, c_j) coefficients_j.
 
-scikit-learn's SVR, SVC, KernelRidge and Gaussian processes, alone or at the end of a Pipeline of scalers, and
-GPyTorch's exact GPs. Models are recognised by the names of their classes: none of those libraries is imported. What
-has no product kernel is refused: its exact Shapley values would take too long.
+scikit-learn's SVR, SVC, KernelRidge and Gaussian processes, alone, at the end of a Pipeline of scalers or found by a
+search such as GridSearchCV, and GPyTorch's exact GPs. Models are recognised by the names of their classes: none of
+those libraries is imported. What has no product kernel, nor a sum of them, is refused: its exact Shapley values would
+take too long.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rsa2c.attribution.preprocessing import preprocessing
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.kernel.kernels import RBF, Laplace, ProductKernel, kernel_from_name
+from rsa2c.kernel.metric import Metric
 
 Array = NDArray[np.float64]
 Transform = Callable[[Array], Array]
@@ -51,6 +53,8 @@ class Expansion:
 def expansions(model: Any, kernel: str = "rbf") -> list[Expansion]:
     """The model as expansions, one for each kernel it has: together they hold its outputs in order.
 
+    Neighbours with the same output names are summands of those outputs: a sum of kernels has one for each.
+
     A tuple (centres, coefficients, length scales) is an expansion with the product kernel called `kernel`.
     """
     if isinstance(model, tuple):
@@ -58,14 +62,14 @@ def expansions(model: Any, kernel: str = "rbf") -> list[Expansion]:
     if all(hasattr(model, name) for name in ("kernel", "centres", "coefficients", "coordinates", "output_names")):
         return [model]
     family = {base.__name__: base.__module__.split(".")[0] for base in type(model).__mro__}
-    if "Pipeline" in family:
-        return _pipeline(model)
     for name, read in READERS.items():
         if family.get(name) in ("sklearn", "gpytorch"):
             return read(model)
+    models = [name for name in READERS if name not in ("Pipeline", "BaseSearchCV")]
     raise ConfigError(
-        f"KernelExplainer reads {', '.join(READERS)} and Pipelines of a scaler and one of them, "
-        f"RKHSFunction, or (centres, coefficients, length_scales); got {type(model).__name__}. {REMEDY}"
+        f"KernelExplainer reads {', '.join(models)}, Pipelines of scalers and one of them, searches such as "
+        "GridSearchCV over them, RKHSFunction, or (centres, coefficients, length_scales); "
+        f"got {type(model).__name__}. {REMEDY}"
     )
 
 
@@ -87,29 +91,26 @@ def _raw(parts: tuple[Any, ...], kernel: str) -> Expansion:
 
 
 def _pipeline(model: Any) -> list[Expansion]:
-    """Scalers that act feature by feature do not change the game: they become the map to coordinates."""
+    """Steps that act feature by feature do not change the game: they become the map to coordinates."""
     *steps, (_, last) = model.steps
-    transforms = []
-    for name, step in steps:
-        if step is None or step == "passthrough":
-            continue
-        if type(step).__name__ not in ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"):
-            raise ConfigError(
-                f"pipeline step {name!r} ({type(step).__name__}) mixes or drops features, so values would not belong "
-                "to the features of X. Use StandardScaler or MinMaxScaler, or explain the last step alone on "
-                "transformed data."
-            )
-        transforms.append(step.transform)
+    before = preprocessing(steps)
+    return [
+        replace(
+            expansion,
+            kernel=expansion.kernel.on(Metric.weighted(before.in_order(expansion.kernel.weights, absent=1.0))),
+            centres=before.in_order(expansion.centres),
+            coordinates=before.then(expansion.coordinates),
+        )
+        for expansion in expansions(last)
+    ]
 
-    def coordinates(x: Array) -> Array:
-        with warnings.catch_warnings():
-            # A scaler that was fitted to a data frame warns that our arrays have no column names
-            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            for transform in transforms:
-                x = transform(x)
-        return np.asarray(x, dtype=np.float64)
 
-    return [replace(expansion, coordinates=coordinates) for expansion in expansions(last)]
+def _search(model: Any) -> list[Expansion]:
+    """GridSearchCV and its relatives: the best estimator, fitted to all the data."""
+    if hasattr(model, "cv_results_") and not hasattr(model, "best_estimator_"):
+        raise ConfigError(f"{type(model).__name__} has refit=False and keeps no estimator: fit it with refit=True.")
+    _fitted(model, "best_estimator_")
+    return expansions(model.best_estimator_)
 
 
 def _support_vectors(model: Any) -> list[Expansion]:
@@ -152,11 +153,10 @@ def _process_regressor(model: Any) -> list[Expansion]:
     """Posterior mean, in the units of y."""
     _fitted(model, "alpha_")
     centres = np.asarray(model.X_train_, dtype=np.float64)
-    amplitude, constant, kernel = _covariance(model.kernel_, centres.shape[1])
     alpha = np.asarray(model.alpha_).reshape(len(centres), -1)
-    spread = np.broadcast_to(model._y_train_std, alpha.shape[1:])
-    offset = np.broadcast_to(model._y_train_mean, alpha.shape[1:]) + constant * alpha.sum(axis=0) * spread
-    return [Expansion(kernel, centres, amplitude * alpha * spread, offset, _numbered(alpha.shape[1]))]
+    scaled = alpha * np.broadcast_to(model._y_train_std, alpha.shape[1:])
+    offset = np.broadcast_to(model._y_train_mean, alpha.shape[1:])
+    return _summands(model.kernel_, centres, scaled, offset, _numbered(alpha.shape[1]))
 
 
 def _process_classifier(model: Any) -> list[Expansion]:
@@ -171,12 +171,11 @@ def _process_classifier(model: Any) -> list[Expansion]:
         names = [f"latent {c}" for c in classes]
         if model.multi_class == "one_vs_one":
             names = [f"{classes[j]} against {classes[i]}" for i, j in pairs]
-    result = []
+    result: list[Expansion] = []
     for machine, name in zip(machines, names, strict=True):
         centres = np.asarray(machine.X_train_, dtype=np.float64)
-        amplitude, constant, kernel = _covariance(machine.kernel_, centres.shape[1])
         slope = np.asarray(machine.y_train_ - machine.pi_)[:, None]
-        result.append(Expansion(kernel, centres, amplitude * slope, constant * slope.sum(axis=0), (name,)))
+        result += _summands(machine.kernel_, centres, slope, np.zeros(1), (name,))
     return result
 
 
@@ -205,6 +204,8 @@ def _exact_gp(model: Any) -> list[Expansion]:
 
 
 READERS: dict[str, Callable[[Any], list[Expansion]]] = {
+    "Pipeline": _pipeline,
+    "BaseSearchCV": _search,
     "SVR": _support_vectors,
     "NuSVR": _support_vectors,
     "SVC": _support_vectors,
@@ -217,9 +218,19 @@ READERS: dict[str, Callable[[Any], list[Expansion]]] = {
 }
 
 
-def _covariance(tree: Any, d: int) -> tuple[float, float, RBF]:
-    """A scikit-learn covariance as amplitude * RBF + constant; white noise is zero between different points."""
-    amplitude, constant, kernel = 0.0, 0.0, None
+def _summands(tree: Any, centres: Array, weights: Array, offset: Array, names: tuple[str, ...]) -> list[Expansion]:
+    """offset + sum_j k(x, c_j) weights_j with a sum k of product kernels: one expansion each, offset in the first."""
+    constant, kernels = _covariance(tree, centres.shape[1])
+    offsets = [offset + constant * weights.sum(axis=0), *[np.zeros_like(offset)] * (len(kernels) - 1)]
+    return [
+        Expansion(kernel, centres, amplitude * weights, at, names)
+        for (amplitude, kernel), at in zip(kernels, offsets, strict=True)
+    ]
+
+
+def _covariance(tree: Any, d: int) -> tuple[float, list[tuple[float, RBF]]]:
+    """A scikit-learn covariance as constant + sum of amplitude * RBF; white noise is zero between different points."""
+    constant, kernels = 0.0, []
     for term in _terms(tree):
         factor, precision, white = 1.0, np.zeros(d), False
         for part in _leaves(term):
@@ -236,13 +247,11 @@ def _covariance(tree: Any, d: int) -> tuple[float, float, RBF]:
             continue
         if not precision.any():
             constant += factor
-        elif kernel is not None:
-            raise ConfigError(f"the covariance {tree} is a sum of kernels, which has no product form. {REMEDY}")
         else:
-            amplitude, kernel = factor, RBF(1.0, precision)
-    if kernel is None:
+            kernels.append((factor, RBF(1.0, precision)))
+    if not kernels:
         raise ConfigError(f"the covariance {tree} has no RBF part, so nothing depends on the features.")
-    return amplitude, constant, kernel
+    return constant, kernels
 
 
 def _terms(tree: Any) -> list[Any]:
