@@ -28,9 +28,9 @@ class KernelExplainer:
     Pipeline of scalers, a ColumnTransformer of them among these, are explained in the Pipeline's units; of a search
     such as GridSearchCV, the best estimator is explained. A classifier is explained by its decision function or
     latent mean, one output per class or pair of classes. `model` may also be a tuple (centres, coefficients,
-    length_scales), with `kernel` "rbf" or "laplace". Columns of a data frame name the features, the
-    background's or the one the model was fitted to. Further options are
-    those of `rsa2c.attribution.explain` and can be changed in each call.
+    length_scales), with `kernel` "rbf" or "laplace". Columns of a data frame name the features: those of the
+    background, or of the table the model was fitted to. Further options are those of `rsa2c.attribution.explain` and
+    can be changed in each call.
     """
 
     def __init__(
@@ -66,9 +66,8 @@ class KernelExplainer:
     @property
     def expected_value(self) -> float | Array:
         """Mean of what is explained over the background: a number, or (m,) for several outputs, as shap has it."""
-        mean = self.predict(self.background).mean(axis=0)[
-            picked_outputs(self.options.get("outputs"), self.output_names)
-        ]
+        picked = picked_outputs(self.options.get("outputs"), self.output_names)
+        mean = self.predict(self.background).mean(axis=0)[picked]
         return float(mean[0]) if len(mean) == 1 else np.asarray(mean)
 
     def predict(self, x: ArrayLike) -> Array:
