@@ -108,7 +108,7 @@ class Explanation:
         missing = 3 - len(before) - len(after)
         if missing < 0:
             raise DataError(f"an explanation has three axes (states, features, outputs), got an index of {len(key)}.")
-        states, features, output = (*before, *[slice(None)] * missing, *after)
+        states, features, output = before + (slice(None),) * missing + after
         everything = isinstance(output, slice) and output == slice(None)
         if not (everything or isinstance(output, str | int | np.integer)):
             raise DataError(f"the third index must be one output, by name or number, or ':' for all, got {output!r}.")
