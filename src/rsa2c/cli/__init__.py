@@ -23,6 +23,7 @@ from rsa2c.cli import explain  # noqa: F401
 from rsa2c.cli import report  # noqa: F401
 from rsa2c.cli import certify  # noqa: F401
 from rsa2c.cli import zoo  # noqa: F401
+from rsa2c.cli import watch  # noqa: F401
 from rsa2c.cli import card  # noqa: F401
 from rsa2c.cli import export  # noqa: F401
 from rsa2c.cli import sweep  # noqa: F401

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -127,23 +128,35 @@ def _episode(embedded: Embedded, label: str, episode: Episode, explained: int) -
 def frames(source: Source, episode: Episode) -> dict[str, Any]:
     """Small pictures of an episode, which is replayed from its seed and actions."""
     image = require("PIL.Image", "envs", "Drawing the environment")
+    every = -(-len(episode.rewards) // FRAMES)
+    pictures = []
+    for pixels in rendered(drawn_env(source), episode, range(0, len(episode.rewards), every)):
+        picture = image.fromarray(pixels)
+        picture.thumbnail((FRAME_WIDTH, FRAME_WIDTH))
+        buffer = io.BytesIO()
+        picture.save(buffer, "WEBP", quality=60)
+        pictures.append("data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode())
+    return {"every": every, "images": pictures}
+
+
+def drawn_env(source: Source) -> gym.Env[Any, Any]:
+    """One environment that draws itself as pixels."""
     drawn = source if source.id is None else Source(id=source.id, kwargs={**source.kwargs, "render_mode": "rgb_array"})
     env = make_single(drawn)
     if env.render_mode != "rgb_array":
+        env.close()
         raise EnvError(f"{source.name} is made without render_mode='rgb_array', so it draws nothing.")
-    every = -(-len(episode.rewards) // FRAMES)
-    pictures = []
+    return env
+
+
+def rendered(env: gym.Env[Any, Any], episode: Episode, steps: Container[int]) -> Iterator[NDArray[np.uint8]]:
+    """Pixels (height, width, 3) at those steps of an episode, which is replayed from its seed and actions."""
     try:
         env.reset(seed=episode.seed)
         for step, action in enumerate(episode.actions):
-            if step % every == 0:
+            if step in steps:
                 pixels: Any = env.render()
-                picture = image.fromarray(np.asarray(pixels))
-                picture.thumbnail((FRAME_WIDTH, FRAME_WIDTH))
-                buffer = io.BytesIO()
-                picture.save(buffer, "WEBP", quality=60)
-                pictures.append("data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode())
+                yield np.asarray(pixels)
             env.step(action.astype(env.action_space.dtype))
     finally:
         env.close()
-    return {"every": every, "images": pictures}
