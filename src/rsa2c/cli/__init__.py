@@ -27,6 +27,7 @@ from rsa2c.cli import watch  # noqa: F401
 from rsa2c.cli import card  # noqa: F401
 from rsa2c.cli import export  # noqa: F401
 from rsa2c.cli import sweep  # noqa: F401
+from rsa2c.cli import tune  # noqa: F401
 from rsa2c.cli import reproduce  # noqa: F401
 from rsa2c.cli import profile  # noqa: F401
 from rsa2c.cli import overview  # noqa: F401
