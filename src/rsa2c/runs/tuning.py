@@ -167,7 +167,7 @@ def _study(optuna: Any, folder: Path, search: Search) -> Any:
         storage = optuna.storages.JournalStorage(
             optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL))
         )
-        pruner = optuna.pruners.MedianPruner(STARTUP_TRIALS, WARMUP_EVALUATIONS)
+        pruner = optuna.pruners.MedianPruner(STARTUP_TRIALS, WARMUP_EVALUATIONS + 1)
         study = optuna.create_study(
             storage=storage, study_name="tune", direction="maximize", pruner=pruner, load_if_exists=True
         )
