@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
 RUN_ELSEWHERE = {"controller.md"}  # test_controller_page.py
 RUNNING = [page for page in PAGES if {name for name, _ in blocks(page)} - {"text"} and page.name not in RUN_ELSEWHERE]
-NEEDS = {"kernel-models.md": ("shap", "sklearn", "matplotlib"), "README.md": ("sklearn",)}
+NEEDS = {"kernel-models.md": ("shap", "sklearn", "matplotlib"), "README.md": ("sklearn",), "tools.md": ("optuna", "PIL", "pygame")}
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)")
 ROW = re.compile(r"\| `([^`]+)` \| \[`([\w.]+)`\]\(\.\./(src/[\w/]+\.py)\) \|$", re.MULTILINE)
 INDENTED = re.compile(r"\n\n {4}\S")
@@ -27,7 +27,7 @@ def title(page):
 @pytest.mark.parametrize("page", RUNNING, ids=title)
 def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch):
     for module in NEEDS.get(page.name, ()):
-        pytest.importorskip(module, reason="pip install 'rsa2c[explain]'")
+        pytest.importorskip(module, reason="pip install 'rsa2c[all]'")
     monkeypatch.setenv("MPLBACKEND", "Agg")
     names = run_page(page, tmp_path)
     STATEMENTS.get(page.name, lambda names: None)(names)
