@@ -14,7 +14,11 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
 RUN_ELSEWHERE = {"controller.md"}  # test_controller_page.py
 RUNNING = [page for page in PAGES if {name for name, _ in blocks(page)} - {"text"} and page.name not in RUN_ELSEWHERE]
-NEEDS = {"kernel-models.md": ("shap", "sklearn", "matplotlib"), "README.md": ("sklearn",), "tools.md": ("optuna", "PIL", "pygame")}
+NEEDS = {
+    "kernel-models.md": ("shap", "sklearn", "matplotlib"),
+    "README.md": ("sklearn",),
+    "tools.md": ("optuna", "PIL", "pygame"),
+}
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)")
 ROW = re.compile(r"\| `([^`]+)` \| \[`([\w.]+)`\]\(\.\./(src/[\w/]+\.py)\) \|$", re.MULTILINE)
 INDENTED = re.compile(r"\n\n {4}\S")
