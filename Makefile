@@ -60,7 +60,7 @@ $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 # Install a pinned torch first, so that no package below pulls in another build of it.
 $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 	$(PIP) torch==2.13.0
-	$(PIP) -e '.[envs,fast,explain,baselines,track,export,cluster,docs,dev]'
+	$(PIP) -e '.[envs,fast,explain,baselines,track,export,cluster,watch,tune,docs,dev]'
 	touch $@ $(VENV)/.demo-installed
 
 # The report's tests need Chromium and node. If these cannot be installed, the tests are skipped with a message.

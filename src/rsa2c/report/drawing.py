@@ -124,7 +124,7 @@ class Drawer:
         return chart
 
     def _text(self, draw: Any, at: tuple[int, int], text: str, width: int = PANEL - 2 * MARGIN) -> None:
-        """Text that ends with a dot where it would be wider than `width`."""
+        """Text, cut off with an ellipsis where it would be wider than `width`."""
         if self.spelt:
             text = "".join(SPELT.get(sign, sign) for sign in text)
         if draw.textlength(text, font=self.font) > width:
