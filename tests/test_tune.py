@@ -188,6 +188,12 @@ def test_the_result_can_be_trained_and_swept(tmp_path):
         assert {name: read[name] for name in settings} == settings
 
 
+def test_the_file_has_the_settings_alone_where_a_sweep_cannot_make_the_environment(optuna, agents, tmp_path):
+    found = tune("Pendulum-v1", out=tmp_path, trials=6, env_kwargs={"g": 9.0})
+    assert yaml.safe_load((tmp_path / tuning.BEST).read_text()) == found.settings
+    assert tune("Pendulum-v1", out=tmp_path / "other", trials=1).search.registered
+
+
 def test_the_command_trains_and_prints_the_best(optuna, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ["tune", "Pendulum-v1", "--trials", "2", "--total-timesteps", "2400", "--episodes", "2"]

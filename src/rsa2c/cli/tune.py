@@ -76,7 +76,8 @@ def tune(arguments: list[str]) -> None:
     print(f"  file    {found.folder / BEST}\n")
     print(found.document, end="")
     print("\nThe best of many trials is partly luck: try it on other seeds.")
-    print(f"next: {program()} sweep {found.folder / BEST}")
+    if found.search.registered:
+        print(f"next: {program()} sweep {found.folder / BEST}")
 
 
 def _show(number: int, score: float | None, settings: dict[str, Any]) -> None:

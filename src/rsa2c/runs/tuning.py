@@ -56,6 +56,8 @@ class Search:
     seeds: int
     episodes: int
     env_kwargs: dict[str, Any] = field(default_factory=dict)
+    registered: bool = True
+    """Whether the name alone makes the environment, as a sweep needs it."""
 
     def __post_init__(self) -> None:
         for name in ("total_timesteps", "seeds", "episodes"):
@@ -90,8 +92,11 @@ class Tuned:
 
     @property
     def document(self) -> str:
-        """The settings as a file of `rsa2c sweep` that tries them on five seeds of its own."""
+        """The settings as YAML: a file of `rsa2c sweep` that tries them on five other seeds, where a file can make the
+        environment."""
         search = self.search
+        if not search.registered:
+            return yaml.safe_dump(self.settings, sort_keys=False)
         named = {} if search.algorithm is None else {"algorithms": [search.algorithm]}
         sweep = {"environments": [search.environment], **named, "seeds": 5, "total_timesteps": search.total_timesteps}
         return yaml.safe_dump({**sweep, **self.settings}, sort_keys=False)
@@ -119,7 +124,8 @@ def tune(
     use_module(env)
     source = Source.of(env, env_kwargs)
     total = default_timesteps(source.name) if total_timesteps is None else total_timesteps
-    search = Search(source.name, algorithm, total, seeds, episodes, dict(env_kwargs or {}))
+    registered = source.id is not None and ":" not in source.id and not env_kwargs
+    search = Search(source.name, algorithm, total, seeds, episodes, dict(env_kwargs or {}), registered)
     source.check_single("evaluate the trials")
     with closing(RSA2C(source, algorithm, seed=TRAINING_SEED)) as agent:
         preset = agent.config.settings()
