@@ -17,56 +17,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import rsa2c
 from _provenance import write
+from _watch import Solution, Watch
 from rsa2c.baselines.policy import make_baseline, torch_threads
 
 ENV = "Pendulum-v1"
 GOAL = -200.0
-EPISODES, FIRST_SEED = 20, 10_000
+EPISODES = 20
 LIMITS = {"rsa2c": 200_000, "sac": 30_000, "ppo": 400_000}
-
-
-@dataclass
-class Solution:
-    """When the goal was first reached, in wall-clock and CPU seconds; infinite if it was not."""
-
-    seconds: float
-    cpu_seconds: float
-    steps: int
-    mean_return: float
-
-
-class Watch:
-    """A clock that pauses while the policy is evaluated."""
-
-    def __init__(self, policy: Any = None) -> None:
-        self.policy, self.taken, self.since = policy, np.zeros(2), _now()
-        self.solution = Solution(np.inf, np.inf, 0, -np.inf)
-
-    def solved(self, steps: int) -> bool:
-        """Evaluate now; return whether the goal is reached."""
-        self.taken += _now() - self.since
-        mean = rsa2c.evaluate(self.policy, ENV, episodes=EPISODES, seed=FIRST_SEED).mean
-        done = mean >= GOAL
-        wall, cpu = self.taken if done else (np.inf, np.inf)
-        self.solution = Solution(float(wall), float(cpu), steps, mean)
-        self.since = _now()
-        return done
-
-
-def _now() -> np.ndarray:
-    return np.array([time.perf_counter(), time.process_time()])
 
 
 def ours(seed: int, algorithm: str = "rsa2c-kme") -> Solution:
     """A kernel agent with its default preset, evaluated after each epoch."""
-    watch = Watch()
+    watch = Watch(ENV, GOAL, EPISODES)
     agent = watch.policy = rsa2c.RSA2C(ENV, algorithm, seed=seed)
     agent.learn(LIMITS["rsa2c"], callback=lambda *_: not watch.solved(agent.num_timesteps))
     return watch.solution
@@ -76,7 +43,7 @@ def peer(name: str, seed: int, threads: int) -> Solution:
     """An SB3 baseline with RL-Zoo's hyper-parameters."""
     from stable_baselines3.common.callbacks import BaseCallback
 
-    watch = Watch()
+    watch = Watch(ENV, GOAL, EPISODES)
 
     class Check(BaseCallback):
         done = False

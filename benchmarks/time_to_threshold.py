@@ -11,8 +11,6 @@ environment, after every 20,000 steps. Compilation is not counted: a short train
 from __future__ import annotations
 
 import argparse
-import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,12 +20,13 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 import rsa2c
 from _provenance import write
+from _watch import Watch
 from rsa2c.baselines.policy import Baseline, baseline_config, resolved, torch_threads
 from rsa2c.envs import make_env
 
 GOALS = {"Hopper-v5": 2_000.0, "Walker2d-v5": 2_000.0, "HalfCheetah-v5": 3_000.0}
 LIMIT = 1_000_000
-EPISODES, FIRST_SEED, BETWEEN = 10, 10_000, 20_000
+EPISODES, BETWEEN = 10, 20_000
 
 
 class PoolVecEnv(VecEnv):
@@ -72,30 +71,19 @@ class PoolVecEnv(VecEnv):
         return [False] * self.num_envs
 
 
-@dataclass
-class Clock:
-    """Counts wall and CPU seconds of training, and evaluates every so often."""
+class Clock(Watch):
+    """Evaluates every so many steps."""
 
-    env_id: str
-    policy: Any = None
-    due: int = BETWEEN
-
-    def __post_init__(self) -> None:
-        self.taken, self.since = np.zeros(2), _now()
-        self.steps, self.mean = 0, -np.inf
+    def __init__(self, env_id: str) -> None:
+        super().__init__(env_id, GOALS[env_id], EPISODES)
+        self.due = BETWEEN
 
     def reached(self, steps: int) -> bool:
         """Whether the goal is reached, if an evaluation is due."""
         if steps < self.due:
             return False
-        self.taken += _now() - self.since
-        self.mean = rsa2c.evaluate(self.policy, self.env_id, episodes=EPISODES, seed=FIRST_SEED).mean
-        self.steps, self.due, self.since = steps, (steps // BETWEEN + 1) * BETWEEN, _now()
-        return self.mean >= GOALS[self.env_id]
-
-
-def _now() -> np.ndarray:
-    return np.array([time.perf_counter(), time.process_time()])
+        self.due = (steps // BETWEEN + 1) * BETWEEN
+        return self.solved(steps)
 
 
 def ours(env_id: str, seed: int, limit: int = LIMIT) -> Clock:
@@ -149,11 +137,11 @@ def main() -> None:
                 mine, theirs = ours(env_id, seed), ppo(env_id, seed, options.ppo_envs)
                 wall, cpu = theirs.taken / mine.taken
                 shown = [
-                    f"{c.taken[0]:.0f} ({c.taken[1]:.0f}), {c.steps:,}"
-                    + ("" if c.mean >= GOALS[env_id] else f", not reached ({c.mean:.0f})")
+                    f"{c.taken[0]:.0f} ({c.taken[1]:.0f}), {c.solution.steps:,}"
+                    + ("" if np.isfinite(c.solution.seconds) else f", not reached ({c.solution.mean_return:.0f})")
                     for c in (mine, theirs)
                 ]
-                more = "" if theirs.mean >= GOALS[env_id] else "more than "
+                more = "" if np.isfinite(theirs.solution.seconds) else "more than "
                 cells = (env_id, f"{GOALS[env_id]:,.0f}", seed, *shown, f"{more}{wall:.1f}", f"{more}{cpu:.1f}")
                 row = "| " + " | ".join(map(str, cells)) + " |"
                 lines.append(row)

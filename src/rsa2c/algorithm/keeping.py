@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.rollout import autoreset_mode
-from rsa2c.algorithm.state import KEEP, Kept, TrainingState, generator
+from rsa2c.algorithm.state import KEEP, Kept, TrainingState, environment_seed, generator
 from rsa2c.config import Config
 from rsa2c.envs import env_id, episode_limit
 from rsa2c.envs.checks import check_observations, check_rewards
@@ -45,8 +45,8 @@ def _score(
 ) -> float:
     """Mean return of at least so many episodes."""
     rounds = -(-episodes // env.num_envs)
-    seeds = rng.integers(2**31 - 2**16, size=rounds)
-    return float(np.mean([first_episodes(policy, env, steps, int(seed), config.step_timeout) for seed in seeds]))
+    seeds = [environment_seed(rng) for _ in range(rounds)]
+    return float(np.mean([first_episodes(policy, env, steps, seed, config.step_timeout) for seed in seeds]))
 
 
 def first_episodes(
@@ -73,5 +73,6 @@ def first_episodes(
                 break
             if mode is AutoresetMode.DISABLED and ended.any():
                 with watch(t):
-                    observations, _ = env.reset(options={"reset_mask": ended})
+                    starts, _ = env.reset(options={"reset_mask": ended})
+                observations = np.where(ended[:, None], starts, observations)
     return returns

@@ -17,7 +17,7 @@ from rsa2c.algorithm.critics import AdvantageFit, fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.rollout import Batch, collect
-from rsa2c.algorithm.state import dtype_of
+from rsa2c.algorithm.state import dtype_of, environment_seed
 from rsa2c.config import LSTD, Config, KLStep, LearnedSigma, NoValue, ReleasedAdvantage, ScheduledSigma
 from rsa2c.kernel.rkhs import RKHSFunction
 
@@ -48,7 +48,7 @@ def roll_out(
     """Roll out the policy from fresh environments, `horizon` steps in each."""
     correlation = config.exploration.noise_correlation if isinstance(config.exploration, LearnedSigma) else 0.0
     act = policy.sampler(rng, dtype_of(config), float(correlation))
-    seed = int(rng.integers(2**31 - 2**16))
+    seed = environment_seed(rng)
     return collect(
         env,
         act,

@@ -64,6 +64,11 @@ def generator(config: Config, epoch: int, *stream: int) -> np.random.Generator:
     return np.random.default_rng([config.seed, epoch, *stream])
 
 
+def environment_seed(rng: np.random.Generator) -> int:
+    """A seed for environments side by side: that of the last of them, seed + i, is still within 32 signed bits."""
+    return int(rng.integers(2**31 - 2**16))
+
+
 def dtype_of(config: Config) -> type:
     """Precision of batch features and their Gram products."""
     return np.float32 if config.precision == "float32" else np.float64

@@ -16,7 +16,7 @@ from rsa2c.algorithm.epoch import BACKGROUND_STATES
 from rsa2c.algorithm.following import CLIP, Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.rollout import collect, start_states, thinned
-from rsa2c.algorithm.state import WARMUP, TrainingState, generator
+from rsa2c.algorithm.state import WARMUP, TrainingState, environment_seed, generator
 from rsa2c.algorithm.task import Task
 from rsa2c.config import Config, FollowingScale
 from rsa2c.envs import Source, action_names, backend_of, episode_limit, feature_names
@@ -70,7 +70,7 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
         return mean, u, bounds.action(u)
 
     steps = -(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs)
-    seed = int(rng.integers(2**31 - 2**16))
+    seed = environment_seed(rng)
     as_they_are = Metric.weighted(np.ones(d))
     batch = collect(env, untrained, as_they_are, steps, seed, rng, step_timeout=config.step_timeout)
     config = automatic.settle_correlation(config, bounds.action(batch.latents), batch.rewards, batch.terminated)

@@ -10,18 +10,13 @@ from typing import Any
 
 from rsa2c.config import ALGORITHMS, Config
 from rsa2c.envs.known import RLZoo, Settings, find
+from rsa2c.envs.known.facts import mujoco_rl_zoo
 from rsa2c.errors import ConfigError, did_you_mean
 
 PRESET = "rl-zoo"
 """The only preset of baselines; the field `entry` says which of RL-Zoo's entries it is."""
 
-MUJOCO = RLZoo(
-    "mujoco",
-    {
-        "sac": Settings(1_000_000, arguments={"learning_starts": 10_000}),
-        "ppo": Settings(1_000_000, normalise=True),
-    },
-)
+MUJOCO = mujoco_rl_zoo("mujoco")
 """RL-Zoo's settings of Ant-v3 (SAC) and Ant-v4 (PPO), used for Ant-v5 and all environments without an entry."""
 
 BASELINES = tuple(MUJOCO.settings)

@@ -1,0 +1,48 @@
+"""A clock of training that pauses while the policy is evaluated."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import rsa2c
+
+FIRST_SEED = 10_000
+"""Seed of the first start state: far from the seeds of trainings."""
+
+
+@dataclass
+class Solution:
+    """When the goal was first reached, in wall-clock and CPU seconds; infinite if it was not."""
+
+    seconds: float
+    cpu_seconds: float
+    steps: int
+    mean_return: float
+
+
+class Watch:
+    """Counts the seconds of training until the mean return over fixed start states reaches a goal."""
+
+    def __init__(self, env_id: str, goal: float, episodes: int) -> None:
+        self.env_id, self.goal, self.episodes = env_id, goal, episodes
+        self.policy: Any = None
+        self.taken, self.since = np.zeros(2), _now()
+        self.solution = Solution(np.inf, np.inf, 0, -np.inf)
+
+    def solved(self, steps: int) -> bool:
+        """Evaluate now; return whether the goal is reached."""
+        self.taken += _now() - self.since
+        mean = rsa2c.evaluate(self.policy, self.env_id, episodes=self.episodes, seed=FIRST_SEED).mean
+        done = mean >= self.goal
+        wall, cpu = self.taken if done else (np.inf, np.inf)
+        self.solution = Solution(float(wall), float(cpu), steps, mean)
+        self.since = _now()
+        return done
+
+
+def _now() -> np.ndarray:
+    return np.array([time.perf_counter(), time.process_time()])
