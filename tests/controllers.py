@@ -19,14 +19,14 @@ from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.trained import Trained
 
 
-def made(kernel="rbf", squash="tanh", q=40, d=5, m=3, seed=0, value=True, tails="clipped") -> Trained:
+def made(kernel="rbf", squash="tanh", q=40, d=5, m=3, seed=0, value=True, knee=None) -> Trained:
     """An agent with random tables: unequal weights, a clip that some states meet, unequal action ranges."""
     rng = np.random.default_rng(seed)
     mean, std = rng.normal(size=d), rng.uniform(0.5, 2, d)
     visited = mean + std * rng.normal(size=(64, d))
 
     def function(names, weights, size):
-        metric = Metric(mean, std, 2.5 if tails == "clipped" else 1000.0, weights, tails)
+        metric = Metric(mean, std, 2.5 if knee is None else 1000.0, weights, knee)
         chosen = kernel_from_name(kernel, 1.5 * np.sqrt(d), metric)
         dictionary = Dictionary.empty(chosen).grown(mean + std * rng.normal(size=(8 * q, d)), 1e-6, q)
         coefficients = size * rng.normal(size=(dictionary.size, len(names)))

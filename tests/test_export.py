@@ -23,7 +23,7 @@ from strangers import DATA
 
 ALL = ("value", "attribution", "familiarity")
 KINDS = [(kernel, squash) for kernel in ("rbf", "laplace") for squash in ("tanh", "clip", "none")]
-TAILS = ("clipped", "logarithmic")
+KNEES = (None, 2.0)
 gcc = pytest.mark.skipif(GCC is None, reason=NO_GCC)
 
 
@@ -46,9 +46,9 @@ def session(path):
 
 @gcc
 @pytest.mark.parametrize("kernel, squash", KINDS)
-@pytest.mark.parametrize("tails, flag", [("clipped", "-O2"), ("clipped", "-O0"), ("logarithmic", "-O2")])
-def test_c_is_predict(kernel, squash, tails, flag, tmp_path):
-    agent = made(kernel, squash, tails=tails)
+@pytest.mark.parametrize("knee, flag", [(None, "-O2"), (None, "-O0"), (2.0, "-O2")])
+def test_c_is_predict(kernel, squash, knee, flag, tmp_path):
+    agent = made(kernel, squash, knee=knee)
     states = observations(agent)
     agent.export(tmp_path / "controller.h")
     actions = batched(tmp_path / "controller.h", (), np.float64, flag)("act", states, 3)
@@ -58,9 +58,9 @@ def test_c_is_predict(kernel, squash, tails, flag, tmp_path):
 
 @gcc
 @pytest.mark.parametrize("kernel", ["rbf", "laplace"])
-@pytest.mark.parametrize("d, m, tails", [(1, 1, "logarithmic"), (5, 3, "clipped"), (12, 2, "logarithmic")])
-def test_c_value_familiarity_and_attributions_are_the_librarys(kernel, d, m, tails, tmp_path):
-    agent = made(kernel, d=d, m=m, tails=tails)
+@pytest.mark.parametrize("d, m, knee", [(1, 1, 0.5), (5, 3, None), (12, 2, 2.0)])
+def test_c_value_familiarity_and_attributions_are_the_librarys(kernel, d, m, knee, tmp_path):
+    agent = made(kernel, d=d, m=m, knee=knee)
     states = observations(agent)
     agent.export(tmp_path / "controller.h", include=ALL, background=20)
     call = batched(tmp_path / "controller.h", ALL)
@@ -105,9 +105,9 @@ def spoilt():
 
 @gcc
 @pytest.mark.parametrize("kernel, squash", KINDS)
-@pytest.mark.parametrize("tails", TAILS)
-def test_a_bad_observation_gives_no_action(kernel, squash, tails, tmp_path):
-    agent, states = made(kernel, squash, tails=tails), spoilt()
+@pytest.mark.parametrize("knee", KNEES)
+def test_a_bad_observation_gives_no_action(kernel, squash, knee, tmp_path):
+    agent, states = made(kernel, squash, knee=knee), spoilt()
     for precision, dtype in (("float64", np.float64), ("float32", np.float32)):
         agent.export(tmp_path / "controller.h", include=ALL, precision=precision)
         call = batched(tmp_path / "controller.h", ALL, dtype)
@@ -167,9 +167,9 @@ def test_names_cannot_write_code(name, tmp_path):
 
 
 @pytest.mark.parametrize("kernel, squash", KINDS)
-@pytest.mark.parametrize("tails", TAILS)
-def test_onnx_is_predict(kernel, squash, tails, tmp_path):
-    agent = made(kernel, squash, tails=tails)
+@pytest.mark.parametrize("knee", KNEES)
+def test_onnx_is_predict(kernel, squash, knee, tmp_path):
+    agent = made(kernel, squash, knee=knee)
     states = observations(agent).astype(np.float32)
     agent.export(tmp_path / "controller.onnx", include=("value", "familiarity"))
     network = session(tmp_path / "controller.onnx")
@@ -182,9 +182,9 @@ def test_onnx_is_predict(kernel, squash, tails, tmp_path):
 
 
 @pytest.mark.parametrize("kernel, squash", KINDS)
-@pytest.mark.parametrize("tails", TAILS)
-def test_onnx_has_no_action_for_a_bad_observation(kernel, squash, tails, tmp_path):
-    agent, states = made(kernel, squash, tails=tails), spoilt().astype(np.float32)
+@pytest.mark.parametrize("knee", KNEES)
+def test_onnx_has_no_action_for_a_bad_observation(kernel, squash, knee, tmp_path):
+    agent, states = made(kernel, squash, knee=knee), spoilt().astype(np.float32)
     agent.export(tmp_path / "controller.onnx")
     network = session(tmp_path / "controller.onnx")
     assert np.isnan(network.run(None, {"observation": states})[0]).all()
@@ -207,9 +207,9 @@ def test_without_onnx_the_extra_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kernel, squash", KINDS)
-@pytest.mark.parametrize("tails", TAILS)
-def test_the_numpy_file_is_predict(kernel, squash, tails, tmp_path):
-    agent = made(kernel, squash, tails=tails)
+@pytest.mark.parametrize("knee", KNEES)
+def test_the_numpy_file_is_predict(kernel, squash, knee, tmp_path):
+    agent = made(kernel, squash, knee=knee)
     states = observations(agent)
     agent.export(tmp_path / "controller.py", include=("value", "familiarity"))
     module = loaded(tmp_path / "controller.py")
@@ -233,7 +233,7 @@ def test_the_numpy_file_needs_numpy_alone_and_is_short(tmp_path):
 def test_what_is_exported_is_the_policy_that_acts(tmp_path):
     """Not the last one, where an earlier one was kept as the best."""
     agent, best = made(seed=0), made(seed=1).state
-    kept = Kept(best.policy, best.value, best.advantage, best.background, 1, 100, 0.0)
+    kept = Kept(best.policy, best.value, best.advantage, best.background, 1, 100, 0.0, 12)
     agent.state = replace(agent.state, kept=kept)
     agent.export(tmp_path / "controller.py", include=("value", "familiarity"))
     module, states = loaded(tmp_path / "controller.py"), observations(agent, 50)

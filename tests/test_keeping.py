@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -37,10 +38,32 @@ def test_a_worse_policy_does_not_replace_the_one_kept(trained: RSA2C, monkeypatc
     first = keep_best(state, 0, env, config)
     assert first is not None and first.policy is state.policy and first.score > 1.0
     worse = replace(state.policy, mean=replace(state.policy.mean, coefficients=-state.policy.mean.coefficients))
-    assert keep_best(replace(state, policy=worse, kept=first), 0, env, config) is first
-    low = replace(first, score=0.0)
+    still = keep_best(replace(state, policy=worse, kept=first), 0, env, config)
+    assert still is not None and still.policy is first.policy and still.epoch == first.epoch
+    low = replace(first, policy=worse, score=0.0)
     newest = keep_best(replace(state, epoch=state.epoch + 1, kept=low), 0, env, config)
     assert newest is not None and newest.epoch == state.epoch + 1
+
+
+def test_the_policy_kept_is_tried_again_and_its_score_is_the_mean_of_all_its_episodes(
+    trained: RSA2C, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 1)
+    seen: list[np.ndarray] = []
+
+    def watched(*arguments: Any) -> np.ndarray:
+        seen.append(first_episodes(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(keeping, "first_episodes", watched)
+    state, env, config = trained.state, trained.env, trained.config
+    first = keep_best(state, 0, env, config)
+    assert first is not None and first.episodes == 12 and first.score == pytest.approx(np.mean(seen))
+    lucky = replace(first, score=10_000.0, episodes=4)
+    seen.clear()
+    later = keep_best(replace(state, kept=lucky), 0, env, config)
+    assert later is not None and later.policy is lucky.policy and later.episodes == 8
+    assert later.score == pytest.approx((4 * 10_000.0 + seen[0].sum()) / 8)
 
 
 def test_between_trials_and_by_choice_nothing_is_tried(trained: RSA2C) -> None:

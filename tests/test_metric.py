@@ -19,16 +19,16 @@ def test_coordinates_are_standardised_and_clipped():
     np.testing.assert_array_equal(METRIC.slope(raw), [[0.5, 2.0], [0.5, 2.0], [0, 0]])
 
 
-def test_tails_can_be_logarithmic():
-    metric = replace(METRIC, tails="logarithmic", clip=1e3)
+def test_beyond_a_knee_distances_grow_as_their_logarithm():
+    metric = replace(METRIC, knee=2.0, clip=1e3)
     raw = np.array([[1.0, -2.0], [3.0, -1.5], [201.0, -1e9]])
-    expected = [[0, 0], [np.arcsinh(1), np.arcsinh(1)], [np.log(200), -np.log(2e3)]]
+    expected = [[0, 0], [2 * np.arcsinh(0.5), 2 * np.arcsinh(0.5)], [2 * np.log(100), -2 * np.log(1e3)]]
     np.testing.assert_allclose(metric(raw), expected, rtol=1e-4)
     step = 1e-6
     slope = (metric(raw + step) - metric(raw - step)) / (2 * step)
     np.testing.assert_allclose(metric.slope(raw), slope, rtol=1e-6, atol=1e-9)
     assert np.all(metric.slope(raw) <= 1 / metric.std)
-    assert metric.rescaled(OTHER.mean, OTHER.std).tails == METRIC.between(metric, 0.5).tails == "logarithmic"
+    assert metric.rescaled(OTHER.mean, OTHER.std).knee == METRIC.between(metric, 0.5).knee == 2.0
 
 
 def test_a_kernel_measures_distances_by_it():
@@ -78,7 +78,7 @@ def test_half_way_between_two_metrics():
         ({"mean": np.array([np.nan, 0.0])}, "mean must be a vector of finite numbers"),
         ({"mean": np.zeros(3)}, "one entry per feature, got 3, 2 and 2"),
         ({"clip": 0.0}, "clip must be positive, got 0.0"),
-        ({"tails": "heavy"}, "tails must be 'clipped' or 'logarithmic', got 'heavy'"),
+        ({"knee": 0.0}, "knee must be None or a positive number, got 0.0"),
     ],
 )
 def test_what_is_no_metric_is_refused(change, message):

@@ -189,7 +189,8 @@ class TestMaking:
         snapshot = RSA2C.load(run.state_path).snapshot()
         state = snapshot.state
         best = replace(state.policy, mean=replace(state.policy.mean, coefficients=2 * state.policy.mean.coefficients))
-        kept = Kept(best, state.value, state.advantage, state.background[:7], epoch=2, steps=400, score=0.0)
+        about = {"epoch": 2, "steps": 400, "score": 0.0, "episodes": 12}
+        kept = Kept(best, state.value, state.advantage, state.background[:7], **about)
         shown = RSA2C.of(acting(replace(snapshot, state=replace(state, kept=kept))))
         np.testing.assert_array_equal(shown.policy_mean(STATES), best.mean(STATES))
         assert (shown.epoch, shown.num_timesteps, len(shown.background), shown.history) == (2, 400, 7, [])

@@ -20,7 +20,7 @@ CAPACITY_FACTOR, SMALL_CAPACITY, LARGE_CAPACITY = 148, 256, 1024
 """Dictionary capacity grows with the square root of the number of features: 256 for 3, 725 for 24, 1,024 for 105."""
 FOLLOWING_BATCH = 4000
 """Steps of an epoch where the scale follows: small batches and steps learn fastest."""
-FOLLOWING_LENGTH = 1.5
+FOLLOWING_LENGTH = 1.35
 """Wide kernels generalise from a few thousand steps of a robot; d - 2 because three features, as Pendulum-v1 has, need
 a finer one."""
 SILENT_CORRELATION = 0.9
@@ -91,7 +91,7 @@ def settle_length_scale(config: Config, x: NDArray) -> Config:
     """From normalised warm-up states x (N, d), in which constant features do not count.
 
     With a frozen scale l = factor * sqrt(E|x - x'|^2 / 2). Where the scale follows the visited states every feature
-    that varies has unit variance, and l = 1.5 sqrt(max(1, d - 2)) for d of them.
+    that varies has unit variance, and l = 1.35 sqrt(max(1, d - 2)) for d of them.
     """
     if config.length_scale != "auto":
         return config

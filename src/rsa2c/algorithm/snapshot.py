@@ -116,11 +116,16 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "warmup_steps": state.warmup_steps,
         "importance_updates": state.importances.updates,
         "clip": state.policy.mean.kernel.metric.clip,
-        "tails": state.policy.mean.kernel.metric.tails,
+        "knee": state.policy.mean.kernel.metric.knee,
     }
     if (kept := state.kept) is not None:
         tensors |= {KEPT + name: tensor for name, tensor in _acting_tensors(kept).items()}
-        metadata["kept"] = {"epoch": kept.epoch, "num_timesteps": kept.steps, "score": kept.score}
+        metadata["kept"] = {
+            "epoch": kept.epoch,
+            "num_timesteps": kept.steps,
+            "score": kept.score,
+            "episodes": kept.episodes,
+        }
     if checkpoint:
         columns = list(snapshot.history[0]) if snapshot.history else []
         metadata["history"] = columns
@@ -180,7 +185,7 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     bounds = ActionBounds(tensors["bounds/low"], tensors["bounds/high"], config.squash)
     if not np.all(bounds.low <= bounds.high):
         raise ValueError("bounds/low exceeds bounds/high")
-    kept, tails = None, {"clip": float(metadata["clip"]), "tails": metadata["tails"]}
+    kept, tails = None, {"clip": float(metadata["clip"]), "knee": metadata["knee"]}
     if (about := metadata.get("kept")) is not None:
         own = {name.removeprefix(KEPT): tensor for name, tensor in tensors.items() if name.startswith(KEPT)}
         kept = Kept(
@@ -188,6 +193,7 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
             epoch=count(about["epoch"], "epoch"),
             steps=count(about["num_timesteps"], "num_timesteps"),
             score=float(about["score"]),
+            episodes=count(about["episodes"], "episodes"),
         )
     updates = count(metadata["importance_updates"], "importance_updates")
     return TrainingState(

@@ -32,7 +32,9 @@ class Kept:
     epoch: int
     steps: int
     score: float
-    """Mean return of the episodes that confirmed it."""
+    """Mean return of the episodes that confirmed it and of those in which it was tried again."""
+    episodes: int
+    """Their number."""
 
 
 @dataclass(frozen=True, eq=False)

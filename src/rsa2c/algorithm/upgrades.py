@@ -48,8 +48,18 @@ def _from_version_2(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
     return upgraded, {**metadata, "config": config, "tails": "clipped"}
 
 
+def _from_version_3(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
+    """Version 3 knew logarithmic tails with a knee at one standard deviation only, and tried a policy to be kept in
+    twelve episodes, never again."""
+    upgraded = {name: value for name, value in metadata.items() if name != "tails"}
+    if upgraded.get("kept") is not None:
+        upgraded["kept"] = {**upgraded["kept"], "episodes": 12}
+    return tensors, {**upgraded, "knee": 1.0 if metadata["tails"] == "logarithmic" else None}
+
+
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {
     1: _from_version_1,
     2: _from_version_2,
+    3: _from_version_3,
 }
 """What turns a file of format version n into one of version n + 1."""

@@ -13,7 +13,7 @@ from rsa2c.algorithm import automatic
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.epoch import BACKGROUND_STATES
-from rsa2c.algorithm.following import CLIP, Scale
+from rsa2c.algorithm.following import CLIP, KNEE, Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.rollout import collect, start_states, thinned
 from rsa2c.algorithm.state import WARMUP, TrainingState, environment_seed, generator
@@ -99,7 +99,7 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
 def _metric(env: VectorEnv, raw: NDArray, seed: int, config: Config) -> Metric:
     """The first metric: of the raw warm-up states, or of start states only."""
     if isinstance(config.scale, FollowingScale):
-        return Metric.fitted(raw, CLIP, "logarithmic")
+        return Metric.fitted(raw, CLIP, KNEE)
     if config.scale.normaliser == "starts":
         return Metric.fitted(start_states(env, START_STATES, seed + 1, config.step_timeout))
     return Metric.fitted(raw)

@@ -35,7 +35,7 @@ GENERAL: dict[str, Any] = {
     "sigma_initial": 0.7,
     "noise_correlation": "auto",
     "kl": 0.04,
-    "kl_halving": 600_000,
+    "kl_halving": 1_000_000,
     "policy_decay": 0.004,
     "keep": "best",
     "epochs_between_evaluations": 25,

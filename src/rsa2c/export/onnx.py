@@ -44,7 +44,7 @@ class Graph:
         z = self.add("Mul", self.add("Sub", states, tables.mean), tables.gain)
         if np.isfinite(clip):
             z = self.add("Clip", z, -clip, clip)
-        if tables.tails == "logarithmic":  # asinh is not in float64: sign(z) log(|z| + sqrt(z^2 + 1))
+        if tables.logarithmic:  # asinh is not in float64: sign(z) log(|z| + sqrt(z^2 + 1))
             size = self.add("Abs", z)
             root = self.add("Sqrt", self.add("Add", self.add("Mul", z, z), 1.0))
             z = self.add("Mul", self.add("Sign", z), self.add("Log", self.add("Add", size, root)))

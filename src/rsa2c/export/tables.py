@@ -37,7 +37,7 @@ class Expansion:
     """
 
     kernel: str
-    tails: str
+    logarithmic: bool
     clip: float
     mean: Array
     gain: Array
@@ -51,15 +51,15 @@ class Expansion:
         return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     @property
-    def form(self) -> tuple[str, str, float]:
+    def form(self) -> tuple[str, bool, float]:
         """What is part of the code and not of the tables: kernel, tails, clip."""
-        return self.kernel, self.tails, self.clip
+        return self.kernel, self.logarithmic, self.clip
 
     def inputs(self, states: NDArray) -> NDArray:
         """(N, d): z of raw states, in the precision of the states."""
         mean, gain, scale = (table.astype(states.dtype) for table in (self.mean, self.gain, self.scale))
         z = np.clip((states - mean) * gain, -self.clip, self.clip)
-        return (np.arcsinh(z) if self.tails == "logarithmic" else z) * scale
+        return (np.arcsinh(z) if self.logarithmic else z) * scale
 
     def __call__(self, states: NDArray) -> NDArray:
         """(N, m): f as exported C computes it: in the precision of the states, and one term after the other."""
@@ -83,13 +83,14 @@ class Expansion:
 def expansion(function: RKHSFunction) -> Expansion:
     """An RKHS function as tables."""
     scales, metric = function.kernel.scales, function.kernel.metric
+    knee = metric.knee or 1.0  # b asinh(z / b): in gain and clip, and in the scale
     found = Expansion(
         kernel=function.kernel.name,
-        tails=metric.tails,
-        clip=metric.clip,
+        logarithmic=metric.knee is not None,
+        clip=metric.clip / knee,
         mean=metric.mean,
-        gain=1.0 / metric.std,
-        scale=scales,
+        gain=1.0 / (knee * metric.std),
+        scale=knee * scales,
         centres=function.centres * scales,
         coefficients=function.coefficients,
         offset=np.array(function.offset),

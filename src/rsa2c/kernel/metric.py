@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +11,6 @@ from rsa2c.errors import DataError
 from rsa2c.kernel.linalg import ROUNDING
 
 Array = NDArray[np.float64]
-Tails = Literal["clipped", "logarithmic"]
 SMALLEST_STD = 1e-3
 """Standard deviation under which a feature counts as constant."""
 
@@ -21,16 +19,16 @@ SMALLEST_STD = 1e-3
 class Metric:
     """Coordinates x of raw observations s, and the squared distance sum_i w_i (x_i - y_i)^2.
 
-    With z = (s - mean) / std, clipped at +-`clip`, x is z itself, or with logarithmic tails asinh(z): about z near the
-    mean and sign(z) log |2 z| far from it. So contact forces of a hundred standard deviations are no distance of their
-    own, and states far from the usual ones still differ. `mean`, `std` and `weights` w are (d,).
+    With z = (s - mean) / std, clipped at +-`clip`, x is z itself, or with a `knee` b it is b asinh(z / b): about z
+    within the knee and b sign(z) log |2 z / b| far beyond it. So contact forces of a hundred standard deviations are no
+    distance of their own, and states far from the usual ones still differ. `mean`, `std` and `weights` w are (d,).
     """
 
     mean: Array
     std: Array
     clip: float
     weights: Array
-    tails: Tails = "clipped"
+    knee: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("mean", "std", "weights"):
@@ -44,8 +42,8 @@ class Metric:
         if not len(self.mean) == len(self.std) == len(self.weights):
             sizes = f"{len(self.mean)}, {len(self.std)} and {len(self.weights)}"
             raise DataError(f"the metric's mean, std and weights must have one entry per feature, got {sizes}.")
-        if self.tails not in get_args(Tails):
-            raise DataError(f"the metric's tails must be 'clipped' or 'logarithmic', got {self.tails!r}.")
+        if self.knee is not None and not 0 < self.knee < np.inf:
+            raise DataError(f"the metric's knee must be None or a positive number, got {self.knee!r}.")
         if not self.clip > 0:
             raise DataError(f"the metric's clip must be positive, got {self.clip}.")
 
@@ -56,10 +54,10 @@ class Metric:
         return cls(np.zeros(d), np.ones(d), np.inf, np.asarray(weights))
 
     @classmethod
-    def fitted(cls, observations: NDArray, clip: float = 10.0, tails: Tails = "clipped") -> Metric:
+    def fitted(cls, observations: NDArray, clip: float = 10.0, knee: float | None = None) -> Metric:
         """Mean and standard deviation of raw observations (N, d), and equal weights."""
         mean, std = observations.mean(axis=0, dtype=np.float64), observations.std(axis=0, dtype=np.float64)
-        return cls(mean, np.ones(len(mean)), clip, np.ones(len(mean)), tails).rescaled(mean, std)
+        return cls(mean, np.ones(len(mean)), clip, np.ones(len(mean)), knee).rescaled(mean, std)
 
     @property
     def dimension(self) -> int:
@@ -69,20 +67,20 @@ class Metric:
     def __call__(self, observations: NDArray) -> Array:
         """x, the coordinates of raw observations (..., d)."""
         z = np.clip((observations - self.mean) / self.std, -self.clip, self.clip)
-        return z if self.tails == "clipped" else np.arcsinh(z)
+        return z if self.knee is None else self.knee * np.arcsinh(z / self.knee)
 
     def slope(self, observations: NDArray) -> Array:
         """dx/ds, feature by feature, (..., d); zero where clipped, and nowhere more than 1 / std."""
         z = (observations - self.mean) / self.std
         slope = (np.abs(z) < self.clip) / self.std
-        return slope if self.tails == "clipped" else slope / np.sqrt(1.0 + z**2)
+        return slope if self.knee is None else slope / np.sqrt(1.0 + (z / self.knee) ** 2)
 
     def reweighted(self, weights: NDArray) -> Metric:
         """The same coordinates with other feature weights."""
         return replace(self, weights=weights)
 
     def rescaled(self, mean: NDArray, std: NDArray) -> Metric:
-        """The same weights and tails on coordinates with other means and standard deviations.
+        """The same weights and knee on coordinates with other means and standard deviations.
 
         The scale of a feature that hardly varies, or by no more than the rounding of its mean, is one.
         """
@@ -98,5 +96,5 @@ class Metric:
             self.std * (other.std / self.std) ** share,
             other.clip,
             self.weights + share * (other.weights - self.weights),
-            other.tails,
+            other.knee,
         )

@@ -74,7 +74,7 @@ class Embedded:
             "mean": metric.mean,
             "std": metric.std,
             "clip": metric.clip,
-            "tails": metric.tails,
+            "knee": metric.knee,
             "squash": bounds.squash,
             "low": bounds.low,
             "high": bounds.high,

@@ -72,9 +72,9 @@ export class Policy {
   }
 
   normaliseOne(s, i, clip = this.spec.clip) {
-    const { mean, std, tails } = this.spec;
+    const { mean, std, knee } = this.spec;
     const z = Math.min(clip, Math.max(-clip, (s - mean.data[i]) / std.data[i]));
-    return tails === "logarithmic" ? Math.asinh(z) : z;
+    return knee ? knee * Math.asinh(z / knee) : z;
   }
 
   /** Similarity to the nearest remembered state, without the clip, beyond which all states are alike to the policy. */
@@ -155,8 +155,8 @@ export class Policy {
 
   /** Remembered state j of the actor in raw units. */
   remembered(j) {
-    const { mean, std, tails } = this.spec;
-    const inverse = tails === "logarithmic" ? Math.sinh : (x) => x;
+    const { mean, std, knee } = this.spec;
+    const inverse = (x) => (knee ? knee * Math.sinh(x / knee) : x);
     return row(this.functions.action.remembered, j).map((x, i) => inverse(x) * std.data[i] + mean.data[i]);
   }
 }
