@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rsa2c.algorithm.actor import kl_step_size, mean_kl, step_direction
+from rsa2c.algorithm.actor import kl_step_size, largest_kl, mean_kl, step_direction
 from rsa2c.algorithm.critics import fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.released import mc_sweeps, td_sweeps
@@ -149,6 +149,8 @@ def test_natural_step_is_the_dense_reference(covariance):
     kl = np.mean(np.einsum("ni,ij,nj->n", change, precision, change)) / 2
     assert kl == pytest.approx(0.03, rel=1e-10)
     assert mean_kl(size * fit.weights, fit.second_moment, covariance) == pytest.approx(0.03, rel=1e-10)
+    largest = np.max(np.einsum("ni,ij,nj->n", change, precision, change)) / 2
+    assert largest_kl(size * fit.weights, phi, covariance) == pytest.approx(largest, rel=1e-10)
 
 
 def test_large_ridge_turns_the_natural_step_into_the_rkhs_step():

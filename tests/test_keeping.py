@@ -26,10 +26,10 @@ def trained() -> RSA2C:
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_first_episodes_are_those_of_an_evaluation(trained: RSA2C, mode: AutoresetMode) -> None:
     env = SyncVectorEnv([lambda: gym.make("InvertedPendulum-v5")] * 4, autoreset_mode=mode)
-    returns = first_episodes(trained.policy, env, 1000, 17, None)
+    returns, length = first_episodes(trained.policy, env, 1000, 17, None)
     env.close()
-    expected = evaluate(trained, "InvertedPendulum-v5", episodes=4, seed=17).returns
-    assert np.array_equal(returns, expected)
+    expected = evaluate(trained, "InvertedPendulum-v5", episodes=4, seed=17)
+    assert np.array_equal(returns, expected.returns) and length == max(expected.lengths)
 
 
 def test_a_worse_policy_does_not_replace_the_one_kept(trained: RSA2C, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,20 +50,25 @@ def test_the_policy_kept_is_tried_again_and_its_score_is_the_mean_of_all_its_epi
 ) -> None:
     monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 1)
     seen: list[np.ndarray] = []
+    steps: list[int] = []
 
-    def watched(*arguments: Any) -> np.ndarray:
-        seen.append(first_episodes(*arguments))
-        return seen[-1]
+    def watched(*arguments: Any) -> tuple[np.ndarray, int]:
+        returns, length = first_episodes(*arguments)
+        seen.append(returns)
+        steps.append(4 * length)
+        return returns, length
 
     monkeypatch.setattr(keeping, "first_episodes", watched)
     state, env, config = trained.state, trained.env, trained.config
     first = keep_best(state, 0, env, config)
-    assert first is not None and first.episodes == 12 and first.score == pytest.approx(np.mean(seen))
+    assert first is not None and first.episodes == 4 * len(seen) and first.score == pytest.approx(np.mean(seen))
+    assert sum(steps) >= 12 * 900 > sum(steps[:-1]), "short episodes: as many as the steps of twelve allow"
     lucky = replace(first, score=10_000.0, episodes=4)
     seen.clear()
     later = keep_best(replace(state, kept=lucky), 0, env, config)
-    assert later is not None and later.policy is lucky.policy and later.episodes == 8
-    assert later.score == pytest.approx((4 * 10_000.0 + seen[0].sum()) / 8)
+    assert later is not None and later.policy is lucky.policy and later.episodes > 4
+    own = np.concatenate(seen)[: later.episodes - 4]
+    assert later.score == pytest.approx((4 * 10_000.0 + own.sum()) / later.episodes)
 
 
 def test_between_trials_and_by_choice_nothing_is_tried(trained: RSA2C) -> None:

@@ -512,6 +512,19 @@ def test_the_policy_can_shrink_a_little_in_each_epoch():
     assert np.abs(before).max() > 1e-3
 
 
+def test_no_state_of_the_batch_sees_a_larger_kl_than_allowed():
+    agent = small_agent("advanced-ac", kl=0.5)
+    state, env, config = agent.state, agent.env, agent.config
+    free, record = module.epoch(state, env, config)
+    bounded, small = module.epoch(state, env, config.updated(kl_largest=0.01))
+    assert small.metrics["kl"] < record.metrics["kl"]
+    before = state.policy.mean.grow(free.policy.mean.dictionary)
+    states = np.vstack([bounded.background, bounded.policy.mean.remembered_states])
+    moved = {name: after.policy.mean(states) - before(states) for name, after in (("free", free), ("bounded", bounded))}
+    kl = {name: float(np.max(np.sum(m**2 / np.diag(state.policy.covariance), axis=1))) / 2 for name, m in moved.items()}
+    assert kl["bounded"] < 0.02 < kl["free"]
+
+
 def test_the_rule_for_any_environment_goes_on_exactly(tmp_path):
     """Following inputs, learned deviations, growing batches: a saved agent continues as if it had never stopped."""
     fields = {"n_envs": 2, "horizon": 60, "capacity": 40, "seed": 3, "batch_doubling": 2000}

@@ -184,6 +184,12 @@ def mean_kl(direction: NDArray, second_moment: NDArray, covariance: NDArray) -> 
     return float(np.trace(np.linalg.solve(covariance, direction.T @ second_moment @ direction))) / 2
 
 
+def largest_kl(direction: NDArray, features: NDArray, covariance: NDArray) -> float:
+    """KL of a unit step at the state of the batch where it is largest: max_s |Sigma^-1/2 D^T k_D(s)|^2 / 2."""
+    change = (features @ direction.astype(features.dtype)).astype(np.float64)
+    return float(np.max(np.sum(change * np.linalg.solve(covariance, change.T).T, axis=1))) / 2
+
+
 def kl_step_size(
     direction: NDArray, second_moment: NDArray, covariance: NDArray, kl: float, spread: NDArray | None = None
 ) -> float:

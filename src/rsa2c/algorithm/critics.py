@@ -72,8 +72,10 @@ def _traces_and_differences(
 
 @dataclass(frozen=True)
 class AdvantageFit:
-    """Sufficient statistics and solution of the Advantage Critic: everything the actor's step needs."""
+    """Statistics and solution of the Advantage Critic: everything the actor's step needs."""
 
+    features: NDArray
+    """Phi, (N, q): k_D at the states of the batch."""
     second_moment: NDArray[np.float64]
     """G = Phi^T Phi / N, (q, q)."""
     gradient: NDArray[np.float64]
@@ -103,7 +105,7 @@ def fit_advantage(
             moment / variance + ridge * gram, rotated[:, columns], "the advantage fit", "Raise advantage_ridge"
         )
     spread = np.asarray((advantages @ (noise**2 / np.diag(covariance) - 1.0)) / (2 * len(noise)), dtype=np.float64)
-    return AdvantageFit(moment, gradient, solution @ basis.T, spread)
+    return AdvantageFit(phi, moment, gradient, solution @ basis.T, spread)
 
 
 def policy_gradient(

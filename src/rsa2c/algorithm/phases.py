@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from rsa2c.algorithm import released, schedules
-from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, mean_kl, step_direction
+from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, largest_kl, mean_kl, step_direction
 from rsa2c.algorithm.critics import AdvantageFit, fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.observing import Observe
@@ -132,6 +132,8 @@ def step_actor(
         policy = policy.shrunk(rule.policy_decay)
         spread = SPREAD_RATE * fit.spread if isinstance(config.exploration, LearnedSigma) else None
         size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
+        if rule.kl_largest is not None and size > 0:  # where the policy seldom is, a step of small mean KL may leap
+            size = min(size, (rule.kl_largest / largest_kl(direction, fit.features, policy.covariance)) ** 0.5)
     else:
         spread = None
         direction, size = released.step_of(direction, rule, epoch)

@@ -187,6 +187,8 @@ def _actor(config: Config, epoch: Work) -> float:
     count = 2 * q * m + kl + q * m + (kl if isinstance(config.step, KLStep) else 2 * q * m)
     if isinstance(config.step, KLStep) and config.step.policy_decay and epoch.number:  # the first policy is zero
         count += q * m
+    if isinstance(config.step, KLStep) and config.step.kl_largest is not None:
+        count += 2 * epoch.transitions * q * m + lu(m, epoch.transitions) + 2 * epoch.transitions * m
     if config.metric == "rkhs":
         count += 2 * q * q * m + factor(config, replace(epoch.actor, gram=True), epoch.features)
     return count

@@ -23,6 +23,11 @@ ACTIONS = (Quantity("cart force"),)
 # 10 for each step that the tip is up, less what its distance and its speed cost
 SKILL = Skill("keeps both poles up for 1,000 steps", 9_000.0, whole_episodes=True)
 
+# Steps may leap where the policy seldom is, and here those are the starts: without the bound the policy of 150,000
+# steps, which holds from every start, is lost, and at 1 M steps every other episode ends early (8,442, the best policy
+# kept, against 9,359).
+EXCEPTIONS = {"kl_largest": 0.5}
+
 RL_ZOO = mujoco_rl_zoo(
     "InvertedDoublePendulum-v4",
     gamma=0.98,
@@ -43,8 +48,17 @@ KNOWN = by_id(
         (*FEATURES, *POLE_CONSTRAINTS),
         ACTIONS,
         EPISODE_LIMIT,
+        exceptions=EXCEPTIONS,
         rl_zoo=RL_ZOO,
         skill=SKILL,
     ),
-    Known("InvertedDoublePendulum-v5", FEATURES, ACTIONS, EPISODE_LIMIT, rl_zoo=RL_ZOO, skill=SKILL),
+    Known(
+        "InvertedDoublePendulum-v5",
+        FEATURES,
+        ACTIONS,
+        EPISODE_LIMIT,
+        exceptions=EXCEPTIONS,
+        rl_zoo=RL_ZOO,
+        skill=SKILL,
+    ),
 )
