@@ -88,7 +88,7 @@ def measured(policy: Any, episodes: int) -> dict[str, Any]:
     if isinstance(policy, rsa2c.RSA2C):
         agent, std = policy, policy.policy_mean.kernel.metric.std
         region, states = Region(0.05, "l2", std), agent.background[:32]
-        parts = (agent.policy, agent.value, agent.background, agent.config.gamma, states)
+        parts = (agent.policy, agent.value, agent.background, float(agent.config.gamma), states)
         theory = [str(line) for line in paper_quantities(*parts, region, np.random.default_rng(0))]
         piece = {"tightness": tightness(agent), "theory": theory, "std": std.tolist(),
                  "max_steps": longest_episode(agent)}  # fmt: skip

@@ -35,7 +35,7 @@ STABLE = 20
 
 
 def error(agent: rsa2c.RSA2C, states: np.ndarray) -> float:
-    rng, gamma = np.random.default_rng(1), agent.config.gamma
+    rng, gamma = np.random.default_rng(1), float(agent.config.gamma)
     return tracking_error(agent.policy, agent.value, gamma, states, rng, rollouts=16, steps=400)
 
 

@@ -25,6 +25,7 @@ COMPILED = "rsa2c.algorithm."
 ARITHMETIC = {
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.square, np.power, np.sqrt, np.exp,
     np.tanh,
+    np.arcsinh,
 }  # fmt: skip
 MAKERS = {"asarray", "array", "ascontiguousarray", "empty", "empty_like", "zeros", "zeros_like", "ones", "eye", "full"}
 TALLY = {"operations": 0}

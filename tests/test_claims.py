@@ -140,7 +140,7 @@ def test_what_is_seen_at_evaluations_is_known_to_their_spacing():
 
 
 def test_no_difference_at_all_refutes_a_higher_one():
-    full = [made(name, seed, states=384) for name in OURS for seed in range(6)]
+    full = [made(name, seed, states=512) for name in OURS for seed in range(6)]
     capacity = dataclasses.replace(paper.claim("memory_controlled"), environments=(PENDULUM,))
     found = claims.judge(Selection(full), capacity, PENDULUM, "default")
     free = [dataclasses.replace(item, states=100) for item in full]

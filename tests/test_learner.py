@@ -12,7 +12,7 @@ from numba.core.event import trigger_event
 import rsa2c
 from rsa2c.algorithm import epoch as module
 from rsa2c.algorithm.actor import correlated_noise
-from rsa2c.algorithm.automatic import settle_correlation
+from rsa2c.algorithm.automatic import settle_correlation, settle_sizes
 from rsa2c.algorithm.phases import roll_out
 from rsa2c.algorithm.projection import ProjectionStates, follow_states, on_new_metric, within_trust_region
 from rsa2c.algorithm.snapshot import pack
@@ -212,7 +212,7 @@ def test_every_option_of_the_actor_and_critics_runs():
         {"guidance": "released", "reproject": True, "phi_statistic": "absolute"},
         {"admission": "annealed", "admission_every": 2, "admission_limit": 3},
         {"restart_p": 0.05, "kernel": "laplace"},
-        {"precision": "float32", "normaliser": "starts"},
+        {"precision": "float32", "scaling": "frozen", "normaliser": "starts"},
         {"replacement": "largest-error", "replacement_every": 1, "capacity": 20},
         {"replacement": "removal-cost", "replacement_every": 1, "capacity": 20},
         {"distractors": 3, "noise_variance": 0.01},
@@ -223,7 +223,7 @@ def test_every_option_of_the_actor_and_critics_runs():
 
 
 def test_the_step_has_the_kl_it_was_given():
-    agent = small_agent("advanced-ac", kl=0.01, kl_final=None)
+    agent = small_agent("advanced-ac", kl=0.01, kl_halving=None)
     assert agent.history[-1]["kl"] == pytest.approx(0.01, rel=1e-9)
 
 
@@ -465,8 +465,8 @@ def test_weights_and_scale_change_by_one_operation():
     mean, states = agent.policy_mean, agent.background.astype(np.float64)
     metric = mean.kernel.metric
     factor = np.array([0.5, 2.0, 1.25])
-    scaled = replace(metric, std=factor * metric.std, weights=factor**2 * metric.weights, clip=np.inf)
-    same, move = on_new_metric(mean, replace(metric, clip=np.inf), states, agent.config, 3)
+    scaled = replace(metric, std=factor * metric.std, weights=factor**2 * metric.weights, clip=np.inf, knee=None)
+    same, move = on_new_metric(mean, replace(metric, clip=np.inf, knee=None), states, agent.config, 3)
     moved, other = on_new_metric(mean, scaled, states, agent.config, 3)
     assert move == other
     np.testing.assert_allclose(moved.dictionary.gram, same.dictionary.gram, atol=1e-12)
@@ -490,12 +490,12 @@ def test_batches_grow_and_steps_are_counted():
     agent = small_agent("advanced-ac", batch_doubling=400, epochs=0)
     warmup = agent.num_timesteps
     lengths = np.diff([warmup, *(agent.learn(1).num_timesteps for _ in range(3))])
-    assert list(lengths) == [4 * int(50 * (1 + steps / 400)) for steps in (warmup, *(warmup + np.cumsum(lengths)[:2]))]
+    assert list(lengths) == [4 * 50 * (1 + steps // 400) for steps in (warmup, *(warmup + np.cumsum(lengths)[:2]))]
     assert agent.state.warmup_steps == warmup
 
 
 def test_the_kl_of_a_step_anneals_with_the_steps_made():
-    agent = small_agent("advanced-ac", kl=0.01, kl_final=None, kl_halving=400, epochs=0)
+    agent = small_agent("advanced-ac", kl=0.01, kl_halving=400, epochs=0)
     before = agent.num_timesteps
     agent.run_epoch()
     assert agent.history[-1]["kl"] == pytest.approx(0.01 / (1 + before / 400), rel=1e-9)
@@ -510,6 +510,13 @@ def test_the_policy_can_shrink_a_little_in_each_epoch():
     difference = kept.policy.mean.coefficients - shrunk.policy.mean.coefficients
     np.testing.assert_allclose(difference, 0.1 * before, atol=1e-12)
     assert np.abs(before).max() > 1e-3
+
+
+@pytest.mark.parametrize(("limit", "gamma"), [(None, 0.993), (1000, 0.993), (50, 0.98), (1, 0.0)])
+def test_the_discount_looks_no_further_than_an_episode_lasts(limit, gamma):
+    config = rsa2c.make_config("Walker-of-ones-own", gamma="auto")
+    assert settle_sizes(config, d=3, m=1, limit=limit).gamma == pytest.approx(gamma)
+    assert settle_sizes(config.updated(gamma=0.5), d=3, m=1, limit=limit).gamma == 0.5
 
 
 def test_no_state_of_the_batch_sees_a_larger_kl_than_allowed():

@@ -99,7 +99,7 @@ class TestPage:
         start = "rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 2600"
         assert command.startswith(start)
         flags = {flag.split()[0].replace("-", "_") for flag in command.removeprefix(start).split(" --")[1:]}
-        assert {"n_envs", "initial_centres"} <= flags <= {*TINY, *GUIDED}
+        assert {"horizon", "initial_centres"} <= flags <= {*TINY, *GUIDED}
 
     def test_a_sweeps_score_is_taken_over(self, tmp_path):
         run = trained(tmp_path)
@@ -214,8 +214,8 @@ class TestMissing:
     def test_a_run_of_a_newer_version(self, tmp_path):
         run = trained(tmp_path)
         content = run.state_path.read_bytes()
-        assert rb"\"version\":3" in content
-        run.state_path.write_bytes(content.replace(rb"\"version\":3", rb"\"version\":9"))
+        assert rb"\"version\":4" in content
+        run.state_path.write_bytes(content.replace(rb"\"version\":4", rb"\"version\":9"))
         text = visible(write_report(run).read_text(encoding="utf-8"))
         assert "its format version is 9" in text and "pip install -U rsa2c" in text
         assert "environment steps" in text

@@ -250,7 +250,7 @@ def test_a_failing_run_is_listed_and_the_others_are_whole(swept, tmp_path, capsy
 def test_other_settings_in_a_folder_are_refused_by_name(swept):
     out, jobs, _ = swept
     changed = Grid.of({**SMALL, "value_ridge": 0.5}).jobs()[0]
-    with pytest.raises(ConfigError, match=r"with value_ridge=1e-06, the sweep asks for 0.5. Use another --out"):
+    with pytest.raises(ConfigError, match=r"with value_ridge=0.0001, the sweep asks for 0.5. Use another --out"):
         check_same(changed, RunData.of(Run(out / changed.run_id)))
     check_same(jobs[0], RunData.of(Run(out / jobs[0].run_id)))
 

@@ -23,6 +23,10 @@ FOLLOWING_BATCH = 4000
 FOLLOWING_LENGTH = 1.35
 """Wide kernels generalise from a few thousand steps of a robot; d - 2 because three features, as Pendulum-v1 has, need
 a finer one."""
+LARGEST_GAMMA = 0.993
+"""Discount where episodes are long. Where they are shorter than 143 steps it looks no further than they last: values
+of what comes after would rest on no data. With 0.993 two of six trainings of a motor with episodes of 50 steps ran
+away; with 0.98 none did, and all ended with a better policy."""
 SILENT_CORRELATION = 0.9
 """Correlation of the noise where rewards are silent: on MountainCarContinuous-v0 0.7 to 0.98 find the goal, white noise
 does not; on Walker2d-v5 it costs three quarters of the return."""
@@ -54,9 +58,11 @@ class Sizes:
 
 
 def horizon_at(config: Config, steps: int) -> int:
-    """Steps of each environment in an epoch that begins after `steps` environment steps."""
+    """Steps of each environment in an epoch that begins after `steps` environment steps.
+
+    Whole multiples of the horizon, so that episodes stay whole where the horizon is one."""
     horizon = Sizes.of(config).horizon
-    return horizon if config.batch_doubling is None else int(horizon * (1 + steps / config.batch_doubling))
+    return horizon if config.batch_doubling is None else horizon * (1 + steps // config.batch_doubling)
 
 
 def last_step(config: Config, steps: int, goal: int) -> int:
@@ -79,6 +85,8 @@ def settle_sizes(config: Config, d: int, m: int, limit: int | None, brought: int
     if config.n_envs == "auto":
         horizon = int(settled.get("horizon", config.horizon))
         settled["n_envs"] = int(np.clip(round(steps / horizon), 1, MOST_ENVIRONMENTS))
+    if config.gamma == "auto":
+        settled["gamma"] = LARGEST_GAMMA if limit is None else min(LARGEST_GAMMA, 1 - 1 / limit)
     if config.capacity == "auto":
         capacity = round(CAPACITY_FACTOR * np.sqrt(d))
         settled["capacity"] = int(np.clip(capacity, SMALL_CAPACITY, LARGE_CAPACITY))

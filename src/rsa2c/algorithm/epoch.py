@@ -107,7 +107,7 @@ def epoch(
         steps=state.steps + env.num_envs * horizon,
     )
     after = replace(after, kept=keep_best(after, state.steps, env, config))
-    metrics = _metrics(after, batch, values, kl, config.gamma)
+    metrics = _metrics(after, batch, values, kl, float(config.gamma))
     if config.diagnostics:
         with clock("diagnose"):
             target = standardised(advantage)

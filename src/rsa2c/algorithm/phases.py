@@ -78,7 +78,7 @@ def fit_value(
             previous = (phi @ value.coefficients[:, 0].astype(phi.dtype) + value.offset)[batch.state_index]
         gram = value.dictionary.gram
         weights, constant = lstd(
-            phi, batch, config.gamma, fit.value_lambda, fit.value_ridge, gram, previous, fit.value_damping
+            phi, batch, float(config.gamma), fit.value_lambda, fit.value_ridge, gram, previous, fit.value_damping
         )
     else:
         weights = released.sweep_value(phi, batch, value.coefficients[:, 0], fit, config, epoch)
@@ -90,8 +90,8 @@ def fit_value(
 def estimate_advantage(batch: Batch, values: NDArray, config: Config) -> NDArray[np.float64]:
     """GAE(lambda) on the Value Critic, or without one the returns themselves; in reward units, (N,)."""
     if not config.has_value:
-        return discounted_returns(batch, None, config.gamma)
-    estimate = advantages(batch, values, config.gamma, config.advantage.gae_lambda)
+        return discounted_returns(batch, None, float(config.gamma))
+    estimate = advantages(batch, values, float(config.gamma), config.advantage.gae_lambda)
     rounding = float(np.finfo(batch.points.dtype).eps) ** ROUNDING_POWER * float(np.abs(values).max())
     return estimate if estimate.std() > rounding else np.zeros_like(estimate)
 

@@ -30,9 +30,9 @@ def sweep_value(
         step = schedules.polynomial(step, 0.5, epoch)
     if isinstance(fit, TD):
         return td_sweeps(
-            phi, batch, weights, config.gamma, fit.value_lambda, step, fit.value_ridge, fit.value_sweeps
+            phi, batch, weights, float(config.gamma), fit.value_lambda, step, fit.value_ridge, fit.value_sweeps
         )
-    return mc_sweeps(phi, batch, weights, config.gamma, step, fit.value_ridge, fit.value_sweeps)
+    return mc_sweeps(phi, batch, weights, float(config.gamma), step, fit.value_ridge, fit.value_sweeps)
 
 
 def td_sweeps(

@@ -63,7 +63,7 @@ def certify(arguments: list[str]) -> None:
     rng = np.random.default_rng(options.seed)
     with limited_threads(agent.config.threads):
         for quantity in paper_quantities(
-            agent.policy, agent.acting.value, agent.background, agent.config.gamma, states, region, rng
+            agent.policy, agent.acting.value, agent.background, float(agent.config.gamma), states, region, rng
         ):
             print(f"  {quantity}")
 

@@ -69,8 +69,8 @@ class Config:
     keeps all epochs alike."""
     restart_p: Annotated[float, NOT_NEGATIVE, BELOW_ONE] = 0.0
     """Probability per step that an episode is cut and restarted (the paper's restart kernel)."""
-    gamma: Annotated[float, UNIT] = 0.99
-    """Discount factor."""
+    gamma: Annotated[float | Auto, UNIT] = 0.99
+    """Discount factor; auto: 0.993, or less where episodes are shorter than 143 steps."""
 
     # Kernel and dictionaries
     scale: FollowingScale | FrozenScale = FrozenScale()

@@ -26,7 +26,7 @@ GENERAL: dict[str, Any] = {
     "admission_threshold": 3e-3,
     "capacity": 512,
     "initial_centres": 192,
-    "gamma": 0.993,
+    "gamma": "auto",
     "value_lambda": 0.98,
     "value_ridge": 5e-6,
     "value_damping": 0.5,

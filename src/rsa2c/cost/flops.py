@@ -46,7 +46,7 @@ from rsa2c.kernel.kernels import KERNELS
 def flops(config: Config, epoch: Work) -> dict[str, float]:
     """Operations of each phase of an epoch."""
     d, m = epoch.features, epoch.outputs
-    steps, per_step = epoch.steps, 2 * epoch.policy.states * m + 6 * m + coordinates(1, d)
+    steps, per_step = epoch.steps, 2 * epoch.policy.states * m + 6 * m + coordinates(config, 1, d)
     counts = {
         "collect": kernel(config, steps, epoch.policy.states, d) + steps * per_step,
         "admit": sum(_growth(config, growth, d) for growth in epoch.growths),
@@ -57,7 +57,7 @@ def flops(config: Config, epoch: Work) -> dict[str, float]:
     }
     if isinstance(config.scale, FollowingScale):
         counts["admit"] += (5 * epoch.transitions + 12) * d + _moves(config, epoch.followed, d, m)
-        counts["admit"] += coordinates(epoch.points, d) if epoch.followed else 0
+        counts["admit"] += coordinates(config, epoch.points, d) if epoch.followed else 0
     if epoch.attribution is not None:
         counts["attribute"] += _attribution(config, epoch.attribution)
     counts["attribute"] += _moves(config, epoch.reprojections, d, m)
@@ -71,7 +71,7 @@ def _growth(config: Config, growth: Growth, d: int) -> float:
     inverse = triangular_inverse(q) + q * q * (q + 1)
     count = pivots(config, n, growth.basis, r, d)
     if isinstance(config.replacement, RemovalCost):
-        count += coordinates(n, d) + kernel(config, n, q, d) + moment(n, q) + inverse + 4 * q**3
+        count += coordinates(config, n, d) + kernel(config, n, q, d) + moment(n, q) + inverse + 4 * q**3
         count += r * (6 * q * q + 4 * q * m + 4 * q)
     count += inverse + lu(r, m) + (2 * r + 1) * (q - r) * m
     return count + pivots(config, n, Basis(q - r, gram=False, factor=False), growth.admitted, d)
@@ -150,24 +150,26 @@ def _moves(config: Config, moves: tuple[Reprojection, ...], d: int, m: int) -> f
     if not moves:
         return 0.0
     q, held = moves[0].old, moves[0].held_out
-    before = coordinates(held, d) + kernel(config, held, q, d) + held * (2 * q + 1) * m
+    before = coordinates(config, held, d) + kernel(config, held, q, d) + held * (2 * q + 1) * m
     return before + sum(_reprojection(config, moved, d) for moved in moves)
 
 
 def _reprojection(config: Config, moved: Reprojection, d: int) -> float:
     m, held = moved.outputs, moved.held_out
-    at_held_out = coordinates(held, d) + kernel(config, held, moved.states, d) + held * (2 * moved.states * m + 4 * m)
+    at_held_out = coordinates(config, held, d) + kernel(config, held, moved.states, d)
+    at_held_out += held * (2 * moved.states * m + 4 * m)
     if isinstance(config.guidance, ReleasedGuidance) and not config.guidance.reproject:
-        return at_held_out + coordinates(moved.states, d)
+        return at_held_out + coordinates(config, moved.states, d)
     count = pivots(config, moved.old, Basis(0), moved.kept, d)
     refill = min(moved.points, config.admission.admission_candidates)
-    kept = Basis(moved.kept, gram=False, factor=False)
-    if moved.kept < Sizes.of(config).capacity:
+    kept, room = Basis(moved.kept, gram=False, factor=False), moved.kept < Sizes.of(config).capacity
+    if room:
         count += pivots(config, refill, kept, moved.states - moved.kept, d)
     x, q = moved.points, moved.states
-    count += 2 * coordinates(x, d) + kernel(config, x, q, d) + kernel(config, x, moved.old, d)
+    count += 2 * coordinates(config, x, d) + kernel(config, x, q, d) + kernel(config, x, moved.old, d)
     count += 2 * x * m * (2 * q + moved.old) + x * m
-    return count + moment(x, q) + ridge_solve(config, q, m, d, gram=False) + at_held_out
+    unchanged = room and moved.states == moved.kept  # looked for more and found none: its Gram matrix is there
+    return count + moment(x, q) + ridge_solve(config, q, m, d, gram=unchanged) + at_held_out
 
 
 def _advantage(config: Config, epoch: Work) -> float:

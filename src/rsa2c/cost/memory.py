@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rsa2c.algorithm.admission import limit_of
 from rsa2c.algorithm.work import Work
-from rsa2c.config import LSTD, Config, ReleasedGuidance
+from rsa2c.config import LSTD, Config, FollowingScale, ReleasedGuidance
 
 
 def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
@@ -17,6 +17,7 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     q, v = epoch.actor.states, epoch.value.states if epoch.value else 0
     batch = single * (points * d + 2 * n * m) + 8 * 2 * n
     grams = 8 * (q * q + v * v)
+    tails = 3 * 8 * points * d if isinstance(config.scale, FollowingScale) else 0
     screened, changed = bool(epoch.growths), any(growth.admitted for growth in epoch.growths)
     held = batch + grams * (1 + screened + changed)
     # Traces, differences and features with a constant, in addition to the features; sweeps need the features alone.
@@ -24,12 +25,12 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     admit = max((g.candidates * (3 * g.basis.states + limit_of(config)) for g in epoch.growths), default=0)
     attribute, critic = _attribution(config, epoch, single)
     return {
-        "collect": 2 * batch + grams,
+        "collect": 2 * batch + grams + tails,
         "admit": held + 8 * admit,
         "value": held + single * copies * points * (v + 1) + 8 * 2 * v * v,
         "attribute": held + max(8 * attribute, critic),
         "advantage": held + single * n * (q + d) + 8 * 3 * q * q,
-        "actor": held + 8 * q * q,
+        "actor": held + single * n * q + 8 * q * q,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rsa2c.algorithm.work import Basis
-from rsa2c.config import Config
+from rsa2c.config import Config, FollowingScale
 from rsa2c.kernel.kernels import KERNELS
 
 
@@ -12,9 +12,9 @@ def kernel(config: Config, n: int, q: int, d: int) -> int:
     return KERNELS[config.kernel].operations(n, q, d)
 
 
-def coordinates(n: int, d: int) -> int:
-    """(s - mean) / std of n states."""
-    return 2 * n * d
+def coordinates(config: Config, n: int, d: int) -> int:
+    """(s - mean) / std of n states; where the scale follows, with a knee."""
+    return (5 if isinstance(config.scale, FollowingScale) else 2) * n * d
 
 
 def cholesky(n: int) -> float:
@@ -51,7 +51,7 @@ def factor(config: Config, basis: Basis, d: int) -> float:
 def pivots(config: Config, n: int, basis: Basis, admitted: int, d: int) -> float:
     """Greedy pivoted Cholesky of n candidates on a dictionary."""
     q = basis.states
-    count = factor(config, basis, d) + coordinates(n, d) + n
+    count = factor(config, basis, d) + coordinates(config, n, d) + n
     if q:
         count += kernel(config, n, q, d) + n * q * q + 2 * n * q
     rows = admitted * q + admitted * (admitted - 1) // 2

@@ -6,36 +6,33 @@ from typing import Any
 
 from rsa2c.envs.known.facts import RELEASED, Known, Quantity, RLZoo, Settings, Skill, by_id
 
+EXCEPTIONS: dict[str, Any] = {
+    # One swing is all there is to learn, from little: small first batches, loud noise and large first steps. The
+    # general rule alone needs more than 20,000 steps to -200 and stays at -185; these reach it in 7,700 (mean of six
+    # seeds) and -165 after 100,000. In brackets what one of them left out costs, seen with a length scale of 1.1 and
+    # batches that double after 8,000 steps, which reach it in 6,700 and -163; but a length scale that does not know how
+    # many features there are fails with useless ones.
+    "n_envs": 4,  # (17,300 steps with batches of 4,000)
+    "batch_doubling": 6_000,  # (-292 after 100,000 with batches of 800 throughout)
+    "sigma_initial": 1.0,  # (8,950)
+    "noise_correlation": 0.5,  # (9,570)
+    "kl": 0.15,  # (10,600)
+    "kl_halving": 20_000,  # (-182)
+    "policy_decay": 0.0,  # (-167)
+    "gamma": 0.985,  # (8,440)
+    "gae_lambda": 0.8,  # (9,620)
+    "value_lambda": 0.8,  # (7,690)
+    "value_ridge": 1e-4,  # (8,150)
+    "value_damping": 0.3,  # (-167)
+    # guidance that stands up to useless features (docs/results.md, distractors)
+    "guide": "value+advantage",
+    "value_kernel": "guided",
+    "attribution_every": 2,
+    "attribution_warmup": 4,
+    "moment_decay": 0.97,
+    "weight_floor": 0.02,
+}
 PRESETS: dict[str, dict[str, Any]] = {
-    "default": {
-        "scaling": "frozen",
-        "sigma": "scheduled",
-        "precision": "float64",
-        "n_envs": 12,
-        "gamma": 0.98,
-        "length_scale_factor": 0.46,
-        "capacity": 256,
-        "admission_threshold": 0.002,
-        "admission_candidates": 1500,
-        "value_lambda": 0.8,
-        "value_ridge": 1e-06,  # a larger one hides the value of one swing more at the hardest starts
-        "value_kernel": "guided",
-        "gae_lambda": 0.9,
-        "sigma_initial": 0.7,
-        "sigma_final": 0.25,
-        "sigma_epochs": 60,
-        "kl": 0.03,
-        "kl_final": 0.002,
-        "kl_epochs": 60,
-        "guide": "value+advantage",
-        "attribution_every": 2,
-        "attribution_warmup": 4,
-        "attribution_centres": 120,
-        "attribution_states": 32,
-        "attribution_background": 32,
-        "moment_decay": 0.97,
-        "weight_floor": 0.02,
-    },
     "paper": {
         **RELEASED,
         "n_envs": 24,
@@ -103,6 +100,7 @@ PENDULUM = Known(
     (Quantity("torque", "N m"),),
     200,
     total_timesteps=200_000,
+    exceptions=EXCEPTIONS,
     presets=PRESETS,
     rl_zoo=RL_ZOO,
     drawing="pendulum",
