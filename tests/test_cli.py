@@ -72,7 +72,7 @@ def test_train_help_shows_the_presets_values(capsys):
     preset = capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["train", "--help"])
-    assert "(default: 4500)" in preset
+    assert "(default: 0.985)" in preset
     assert preset != capsys.readouterr().out
 
 

@@ -12,7 +12,7 @@ from numba.core.event import trigger_event
 import rsa2c
 from rsa2c.algorithm import epoch as module
 from rsa2c.algorithm.actor import correlated_noise
-from rsa2c.algorithm.automatic import settle_correlation, settle_sizes
+from rsa2c.algorithm.automatic import horizon_at, settle_correlation, settle_sizes
 from rsa2c.algorithm.phases import roll_out
 from rsa2c.algorithm.projection import ProjectionStates, follow_states, on_new_metric, within_trust_region
 from rsa2c.algorithm.snapshot import pack
@@ -490,7 +490,9 @@ def test_batches_grow_and_steps_are_counted():
     agent = small_agent("advanced-ac", batch_doubling=400, epochs=0)
     warmup = agent.num_timesteps
     lengths = np.diff([warmup, *(agent.learn(1).num_timesteps for _ in range(3))])
-    assert list(lengths) == [4 * 50 * (1 + steps // 400) for steps in (warmup, *(warmup + np.cumsum(lengths)[:2]))]
+    begun = (warmup, *(warmup + np.cumsum(lengths)[:2]))
+    assert list(lengths) == [4 * 50 * (1 + steps // 400) for steps in begun]
+    assert horizon_at(agent.config, 10**9) == 20 * 50
     assert agent.state.warmup_steps == warmup
 
 

@@ -99,7 +99,7 @@ class TestPage:
         start = "rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 2600"
         assert command.startswith(start)
         flags = {flag.split()[0].replace("-", "_") for flag in command.removeprefix(start).split(" --")[1:]}
-        assert {"horizon", "initial_centres"} <= flags <= {*TINY, *GUIDED}
+        assert {"capacity", "initial_centres"} <= flags <= {*TINY, *GUIDED}
 
     def test_a_sweeps_score_is_taken_over(self, tmp_path):
         run = trained(tmp_path)

@@ -27,7 +27,7 @@ EPOCH, WARMUP = 4 * 50, 2000
 TINY = {
     "n_envs": 4,
     "horizon": 50,
-
+    "batch_doubling": None,
     "capacity": 24,
     "initial_centres": 12,
     "attribution_centres": 20,

@@ -23,6 +23,9 @@ FOLLOWING_BATCH = 4000
 FOLLOWING_LENGTH = 1.35
 """Wide kernels generalise from a few thousand steps of a robot; d - 2 because three features, as Pendulum-v1 has, need
 a finer one."""
+LARGEST_GROWTH = 20
+"""Batches that grow end at this many times the first: larger ones would be few, and the last would overshoot the steps
+that were asked for."""
 LARGEST_GAMMA = 0.993
 """Discount where episodes are long. Where they are shorter than 143 steps it looks no further than they last: values
 of what comes after would rest on no data. With 0.993 two of six trainings of a motor with episodes of 50 steps ran
@@ -60,9 +63,11 @@ class Sizes:
 def horizon_at(config: Config, steps: int) -> int:
     """Steps of each environment in an epoch that begins after `steps` environment steps.
 
-    Whole multiples of the horizon, so that episodes stay whole where the horizon is one."""
+    Whole multiples of the horizon, so that episodes stay whole where the horizon is one, and 20 times it at most."""
     horizon = Sizes.of(config).horizon
-    return horizon if config.batch_doubling is None else horizon * (1 + steps // config.batch_doubling)
+    if config.batch_doubling is None:
+        return horizon
+    return horizon * min(LARGEST_GROWTH, 1 + steps // config.batch_doubling)
 
 
 def last_step(config: Config, steps: int, goal: int) -> int:

@@ -65,8 +65,8 @@ class Config:
     horizon: Annotated[int | Auto, POSITIVE] = "auto"
     """Steps of each environment per epoch; auto is the environment's episode limit."""
     batch_doubling: Annotated[int | None, POSITIVE] = None
-    """Environment steps after which an epoch is twice as long as the first, and three times after twice as many; unset
-    keeps all epochs alike."""
+    """Environment steps after which an epoch is twice as long as the first, and three times after twice as many, up to
+    20 times; unset keeps all epochs alike."""
     restart_p: Annotated[float, NOT_NEGATIVE, BELOW_ONE] = 0.0
     """Probability per step that an episode is cut and restarted (the paper's restart kernel)."""
     gamma: Annotated[float | Auto, UNIT] = 0.99

@@ -25,6 +25,7 @@ EXCEPTIONS: dict[str, Any] = {
     "value_ridge": 1e-4,  # (8,150)
     "value_damping": 0.3,  # (-167)
     "keep": "last",  # (-164 after 200,000 instead of -162: steps anneal so fast that the last policies differ little)
+    "epochs_between_evaluations": 5,
     # guidance that stands up to useless features (docs/results.md, distractors)
     "guide": "value+advantage",
     "value_kernel": "guided",
