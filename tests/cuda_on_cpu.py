@@ -113,7 +113,7 @@ class Program:
         launch = ctypes.CDLL(str(library)).launch
 
         def kernel(grid, block, arguments, shared_mem=0):
-            assert shared_mem <= 48 * 1024, "more shared memory than a block has by default"
+            assert shared_mem <= 227 * 1024, "more shared memory than a block can have"
             kept = [_argument(argument) for argument in arguments]
             pointers = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(value) for value in kept))
             launch(int(grid[0]), int(grid[1]) if len(grid) > 1 else 1, int(block[0]), pointers)

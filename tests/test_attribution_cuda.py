@@ -1,4 +1,4 @@
-"""Explanations on a GPU: the kernels' source run on the processor, argument handling, and the GPU itself if there is one."""
+"""Explanations on a GPU: the kernels' source run on the processor, argument handling, and a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -113,16 +113,15 @@ def test_nodes_are_chosen_by_the_precision(device):
 @anywhere
 def test_blocks_of_states_and_explainer(device, monkeypatch):
     monkeypatch.setattr(cuda, "CHUNK_BYTES", 1)
-    function, x, background = problem(8, states=300, centres=3)
+    monkeypatch.setattr(cuda, "WANTED_THREADS", 1)  # so that one block goes through all centres
+    function, x, background = problem(8, states=300, centres=cuda.STAGED + 2)
     done = []
     game = Game(x, background, function.centres, function.coefficients, function.kernel)
     values, at = cuda.shapley_product_cuda(game, 4, "float64", done.append)
     assert done == [128 / 300, 256 / 300, 1.0]
     np.testing.assert_allclose(values, shapley_product(game, 4), rtol=0, atol=1e-14)
     np.testing.assert_allclose(at, game.function(x), rtol=0, atol=1e-14)
-    np.testing.assert_array_equal(
-        KernelExplainer(function, background, device="cuda", nodes=4)(x).values, values
-    )
+    np.testing.assert_array_equal(KernelExplainer(function, background, device="cuda", nodes=4)(x).values, values)
 
 
 @pytest.mark.parametrize("players", [1, 7, 14, 15, 24, 56, 105, 112, 113, 448, 1024])

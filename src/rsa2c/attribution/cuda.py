@@ -38,7 +38,7 @@ COALITION_NUMBERS, FUNCTION_OUTPUTS = 32, 8
 REGISTERS = {"float32": 230, "float64": 105}
 """Numbers that one thread may keep in registers."""
 LANE_PLAYERS = {"float32": 14, "float64": 7}
-TILE_BYTES, CHUNK_BYTES = 32_768, 2**30
+STAGED, TILE_BYTES, CHUNK_BYTES = 4, 24_576, 2**30
 WANTED_THREADS = 2**17
 """With fewer threads than this a GPU is not busy: the centres are split among more of them."""
 
@@ -73,15 +73,13 @@ class Plan:
         """Players with those that fill up the last lanes, whose factors are one."""
         return self.count * self.lanes
 
-    def definitions(self, rbf: bool) -> dict[str, Any]:
-        """What `product_game.cu` needs defined for `product_values`."""
+    def definitions(self) -> dict[str, Any]:
+        """What `product_game.cu` needs defined for `product_values`, besides what all kernels need."""
         nodes, weights = quadrature(sum(self.passes))
         starts = np.cumsum([0, *self.passes])
         return {
-            "VALUES": 1,
             "REAL": "float" if self.precision == "float32" else "double",
-            "RBF": int(rbf),
-            "THREADS": THREADS,
+            "STAGED": STAGED,
             "PLAYERS": self.count,
             "LANES_PER_STATE": self.lanes,
             "VECTOR": self.vector,
@@ -91,7 +89,7 @@ class Plan:
         }
 
     def packed(self, xp: ModuleType, factors: Any) -> Any:
-        """Factors (q, B, players) as (q, B, width) in the order (count / vector, lanes, vector), for loads of vectors."""
+        """Factors (q, B, players) as (q, B, width) in the order (count / vector, lanes, vector)."""
         q, b, players = factors.shape
         table = xp.ones((q, b, self.width), dtype=self.precision)
         table[..., :players] = factors
@@ -106,9 +104,7 @@ class Plan:
         return values.reshape(threads // self.lanes, self.width, m)[:, : self.players]
 
 
-def shapley_product_cuda(
-    game: Game, nodes: int, precision: str, progress: Progress = silent
-) -> tuple[Array, Array]:
+def shapley_product_cuda(game: Game, nodes: int, precision: str, progress: Progress = silent) -> tuple[Array, Array]:
     """Shapley values (T, players, m) and f at the states (T, m), both computed on the GPU."""
     cupy = device()
     if game.player_count > MOST_PLAYERS:
@@ -119,14 +115,15 @@ def shapley_product_cuda(
     few = game.player_count <= FEW_PLAYERS
     prepared = _Coalitions(cupy, game) if few else _Quadrature(cupy, game, nodes, precision)
     function = _Function(cupy, game)
-    values, at = np.empty((len(game.states), game.player_count, game.outputs)), np.empty((len(game.states), game.outputs))
+    states, m = len(game.states), game.outputs
+    values, at = np.empty((states, game.player_count, m)), np.empty((states, m))
     size = max(THREADS, CHUNK_BYTES // (8 * prepared.numbers_per_state))
-    for t in range(0, len(values), size):
-        some = slice(t, min(t + size, len(values)))
+    for t in range(0, states, size):
+        some = slice(t, min(t + size, states))
         x = cupy.ascontiguousarray((cupy.asarray(game.states[some]) * cupy.asarray(game.kernel.scales)).T)
         cupy.ascontiguousarray(prepared(x)).get(out=values[some])
         function(x).get(out=at[some])
-        progress(some.stop / len(values))
+        progress(some.stop / states)
     return values, at
 
 
@@ -156,7 +153,7 @@ class _Quadrature:
         self.table = self.plan.packed(cupy, background_factors(cupy, game))
         self.coefficients = cupy.asarray(game.coefficients / len(game.background))
         self.first, self.feature = (cupy.asarray(a) for a in owners(game, self.plan.width))
-        self.kernel = _compiled("product_values", tuple(self.plan.definitions(is_rbf(game)).items()))
+        self.kernel = kernel_for(game, "VALUES", "product_values", self.plan.definitions())
         self.numbers_per_state = 2 * game.outputs * self.plan.width
 
     def __call__(self, x: Any) -> Any:
@@ -165,12 +162,13 @@ class _Quadrature:
         per_split = -(-q // min(q, -(-WANTED_THREADS // threads)))
         splits = -(-q // per_split)
         sums = self.cupy.zeros((splits, m, plan.count, threads))
-        row = plan.width * self.table.itemsize
+        row, staged = plan.width * self.table.itemsize, STAGED * plan.count * THREADS * self.table.itemsize
         rows = min(self.table.shape[1], max(1, TILE_BYTES // row))
+        self.kernel.max_dynamic_shared_size_bytes = staged + rows * row
         sizes = (x.shape[1], d, q, self.table.shape[1], m, per_split, rows)
         arrays = (x.astype(plan.precision), self.centres, self.table, self.coefficients, sums, self.first, self.feature)
         grid = (-(-threads // THREADS), splits)
-        self.kernel(grid, (THREADS,), (*arrays, *map(np.int32, sizes)), shared_mem=rows * row)
+        self.kernel(grid, (THREADS,), (*arrays, *map(np.int32, sizes)), shared_mem=staged + rows * row)
         return plan.unpacked(sums)
 
 
@@ -183,8 +181,8 @@ class _Coalitions:
         self.centres = cupy.asarray(game.centres * game.kernel.scales)
         self.parts = coalition_parts(cupy, background_factors(cupy, game), game.coefficients, self.together)
         self.first, self.feature = (cupy.asarray(a) for a in owners(game, self.players))
-        definitions = {"COALITIONS": 1, "RBF": int(is_rbf(game)), "THREADS": THREADS, "PLAYERS": self.players}
-        self.kernel = _compiled("coalition_values", (*definitions.items(), ("OUTPUTS", self.together)))
+        definitions = {"PLAYERS": self.players, "OUTPUTS": self.together}
+        self.kernel = kernel_for(game, "COALITIONS", "coalition_values", definitions)
         self.numbers_per_state = self.outputs * self.players
 
     def __call__(self, x: Any) -> Any:
@@ -203,9 +201,8 @@ class _Function:
         self.cupy, self.outputs = cupy, game.outputs
         self.centres = cupy.asarray(game.centres * game.kernel.scales)
         self.coefficients = cupy.asarray(np.ascontiguousarray(game.coefficients, dtype=np.float64))
-        definitions = {"FUNCTION": 1, "RBF": int(is_rbf(game)), "THREADS": THREADS}
         self.together = min(FUNCTION_OUTPUTS, self.outputs)
-        self.kernel = _compiled("function_values", (*definitions.items(), ("OUTPUTS", self.together)))
+        self.kernel = kernel_for(game, "FUNCTION", "function_values", {"OUTPUTS": self.together})
 
     def __call__(self, x: Any) -> Any:
         (d, states), q = x.shape, len(self.centres)
@@ -216,9 +213,11 @@ class _Function:
         return out
 
 
-def is_rbf(game: Game) -> bool:
-    """Whether log factors are -u^2 / 2; otherwise they are -|u|."""
-    return game.kernel.code == RBF.code
+def kernel_for(game: Game, part: str, name: str, definitions: dict[str, Any]) -> Any:
+    """A kernel of one part of `product_game.cu`, compiled for the game's formula and players."""
+    common = {part: 1, "THREADS": THREADS, "RBF": int(game.kernel.code == RBF.code)}
+    groups = {} if game.players is None else {"GROUPS": 1}
+    return _compiled(name, tuple((common | groups | definitions).items()))
 
 
 def owners(game: Game, width: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -117,9 +117,7 @@ def explain(
     )
 
 
-def _interventional(
-    game: Game, settings: InterventionalSettings, interactions: bool, show: bool | None
-) -> Played:
+def _interventional(game: Game, settings: InterventionalSettings, interactions: bool, show: bool | None) -> Played:
     if settings.device == "cuda":
         return _on_gpu(game, settings, interactions, show)
     count, precision = _nodes(game, settings)
@@ -169,9 +167,7 @@ def _nodes(game: Game, settings: InterventionalSettings) -> tuple[int, str]:
     return count, "exact" if count >= most else "error not estimated"
 
 
-def _observational(
-    game: Game, settings: ObservationalSettings, interactions: bool, show: bool | None
-) -> Played:
+def _observational(game: Game, settings: ObservationalSettings, interactions: bool, show: bool | None) -> Played:
     ridge, ridge_word = _ridge(game, settings)
     enumerated = settings.permutations is None and game.player_count <= ENUMERATE
     if interactions and not enumerated:

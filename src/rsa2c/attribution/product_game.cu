@@ -4,16 +4,32 @@
 //   coalition_values  Shapley values of few players, from the values of all coalitions
 //   function_values   f at the states
 //
-// The host defines REAL (float or double), RBF (1 or 0), THREADS, and
-//   PLAYERS, LANES_PER_STATE, VECTOR, NODES, WEIGHTS, PASSES   for product_values
-//   PLAYERS, OUTPUTS                                            for coalition_values
-//   OUTPUTS                                                     for function_values
-// and keeps the kernel that it needs: VALUES, COALITIONS or FUNCTION. States are (d, T), features outermost.
+// The host defines THREADS, RBF (1 or 0), the kernel that it needs (VALUES, COALITIONS or FUNCTION), and
+//   REAL (float or double), PLAYERS, LANES_PER_STATE, VECTOR, NODES, WEIGHTS, PASSES, STAGED   for product_values
+//   PLAYERS, OUTPUTS   for coalition_values
+//   OUTPUTS   for function_values
+// Where GROUPS is defined, player p's features are feature[first[p]], ..., feature[first[p + 1] - 1]; otherwise each
+// feature is a player. States are (d, T), features outermost.
 
 template <typename Number>
 __device__ __forceinline__ Number log_factor(Number u) {
     if (RBF) return Number(-0.5) * u * u;
     return u < 0 ? u : -u;
+}
+
+// The exponent of a player's factor; players beyond the last feature have none.
+template <typename Number>
+__device__ __forceinline__ Number exponent_of(
+    int player, const Number* __restrict__ states, const Number* __restrict__ centre, const int* __restrict__ first,
+    const int* __restrict__ feature, long long state, long long count, int d) {
+#ifdef GROUPS
+    Number exponent = 0;
+    for (int k = first[player]; k < first[player + 1]; k++)
+        exponent += log_factor(states[feature[k] * count + state] - centre[feature[k]]);
+    return exponent;
+#else
+    return player < d ? log_factor(states[player * count + state] - centre[player]) : Number(0);
+#endif
 }
 
 __device__ __forceinline__ float factor(float exponent) { return expf(exponent); }
@@ -25,9 +41,11 @@ __device__ __forceinline__ double multiply_add(double u, double v, double w) { r
 
 constexpr int COUNT = PLAYERS;  // players of one lane: LANES_PER_STATE neighbouring threads share a state
 constexpr int WIDTH = COUNT * LANES_PER_STATE;
+constexpr int COPIED = WIDTH * sizeof(REAL) % 16 ? sizeof(REAL) : 16;  // bytes
 static __device__ constexpr REAL NODE[] = {NODES};
 static __device__ constexpr REAL WEIGHT[] = {WEIGHTS};
 struct alignas(VECTOR * sizeof(REAL)) Numbers { REAL at[VECTOR]; };
+struct alignas(COPIED) Copied { unsigned char bytes[COPIED]; };
 
 // The product of the other lanes' products.
 __device__ __forceinline__ REAL others(REAL product) {
@@ -67,44 +85,63 @@ __device__ __forceinline__ void add_nodes(const REAL (&b)[COUNT], const REAL (&c
     }
 }
 
+// out (splits, m, COUNT, T LANES_PER_STATE) += coefficients^T times the sums of `many` centres, from staged memory.
+__device__ __forceinline__ void add_centres(
+    const REAL* own, int many, const double* __restrict__ coefficients, double* __restrict__ out, int m,
+    long long threads) {
+#pragma unroll 2
+    for (int o = 0; o < m; o++) {
+        double total[COUNT];
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) total[i] = out[((long long)o * COUNT + i) * threads];
+        for (int j = 0; j < many; j++) {
+            const double c = coefficients[j * m + o];
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) total[i] = fma(c, double(own[(j * COUNT + i) * THREADS]), total[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) out[((long long)o * COUNT + i) * threads] = total[i];
+    }
+}
+
 // table (q, B, WIDTH): factors of centres and background, in the order (COUNT / VECTOR, LANES_PER_STATE, VECTOR).
-// out (splits, m, COUNT, T LANES_PER_STATE) += coefficients (q, m) times the sums over the background.
-// Player p's features are feature[first[p]], ..., feature[first[p + 1] - 1].
+// Shared memory holds rows_per_tile rows of it, and before them the sums over the background of STAGED centres, so that
+// out is read and written once for all of these.
 extern "C" __global__ void __launch_bounds__(THREADS) product_values(
     const REAL* __restrict__ states, const REAL* __restrict__ centres, const REAL* __restrict__ table,
     const double* __restrict__ coefficients, double* __restrict__ out, const int* __restrict__ first,
     const int* __restrict__ feature, int count, int d, int q, int backgrounds, int m, int centres_per_split,
     int rows_per_tile) {
     extern __shared__ __align__(16) unsigned char memory[];
-    Numbers* const tile = reinterpret_cast<Numbers*>(memory);
+    REAL* const staged = reinterpret_cast<REAL*>(memory) + threadIdx.x;
+    unsigned char* const tile = memory + STAGED * COUNT * THREADS * sizeof(REAL);
     const long long thread = blockIdx.x * (long long)THREADS + threadIdx.x;
     const long long threads = (long long)count * LANES_PER_STATE;
     const int lane = threadIdx.x % LANES_PER_STATE;
     const long long state = min(thread / LANES_PER_STATE, (long long)count - 1);  // idle lanes repeat the last state
     const int start = blockIdx.y * centres_per_split, stop = min(q, start + centres_per_split);
+    out += blockIdx.y * (m * COUNT * threads) + thread;
     for (int j = start; j < stop; j++) {
         REAL a[COUNT], sum[COUNT];
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
-            const int player = lane * COUNT + i;
-            REAL exponent = 0;
-            for (int k = first[player]; k < first[player + 1]; k++)
-                exponent += log_factor<REAL>(states[feature[k] * (long long)count + state] - centres[j * d + feature[k]]);
-            a[i] = factor(exponent);
+            a[i] = factor(exponent_of(lane * COUNT + i, states, centres + j * d, first, feature, state, count, d));
             sum[i] = 0;
         }
         for (int row = 0; row < backgrounds; row += rows_per_tile) {
             const int rows = min(rows_per_tile, backgrounds - row);
-            const Numbers* const from =
-                reinterpret_cast<const Numbers*>(table + ((long long)j * backgrounds + row) * WIDTH);
+            const Copied* const from = reinterpret_cast<const Copied*>(table + ((long long)j * backgrounds + row) * WIDTH);
             __syncthreads();
-            for (int k = threadIdx.x; k < rows * (WIDTH / VECTOR); k += THREADS) tile[k] = from[k];
+#pragma unroll 8
+            for (int k = threadIdx.x; k < rows * (WIDTH * (int)sizeof(REAL) / COPIED); k += THREADS)
+                reinterpret_cast<Copied*>(tile)[k] = from[k];
             __syncthreads();
             for (int r = 0; r < rows; r++) {
                 REAL b[COUNT], change[COUNT];
 #pragma unroll
                 for (int k = 0; k < COUNT / VECTOR; k++) {
-                    const Numbers some = tile[(r * (COUNT / VECTOR) + k) * LANES_PER_STATE + lane];
+                    const int at = (r * (COUNT / VECTOR) + k) * LANES_PER_STATE + lane;
+                    const Numbers some = reinterpret_cast<const Numbers*>(tile)[at];
 #pragma unroll
                     for (int e = 0; e < VECTOR; e++) b[k * VECTOR + e] = some.at[e];
                 }
@@ -114,13 +151,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) product_values(
                 PASSES
             }
         }
-        if (thread < threads)
-            for (int o = 0; o < m; o++) {
-                const double c = coefficients[j * m + o];
+        const int stage = (j - start) % STAGED;
 #pragma unroll
-                for (int i = 0; i < COUNT; i++)
-                    out[(((long long)blockIdx.y * m + o) * COUNT + i) * threads + thread] += c * sum[i];
-            }
+        for (int i = 0; i < COUNT; i++) staged[(stage * COUNT + i) * THREADS] = sum[i];
+        if (thread < threads && (stage == STAGED - 1 || j == stop - 1))
+            add_centres(staged, stage + 1, coefficients + (j - stage) * m, out, m, threads);
     }
 }
 #endif
@@ -147,10 +182,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) coalition_values(
         in[0] = 1;
 #pragma unroll
         for (int i = 0; i < PLAYERS; i++) {
-            double exponent = 0;
-            for (int k = first[i]; k < first[i + 1]; k++)
-                exponent += log_factor<double>(states[feature[k] * (long long)count + state] - centres[j * d + feature[k]]);
-            const double a = exp(exponent);
+            const double a = exp(exponent_of(i, states, centres + j * d, first, feature, state, count, d));
 #pragma unroll
             for (int c = 0; c < (1 << i); c++) in[c | (1 << i)] = in[c] * a;
         }
