@@ -98,6 +98,22 @@ class Device(np.ndarray):
         out[...] = self
 
 
+class Stream:
+    """What is done in a stream is done at once."""
+
+    def __init__(self, non_blocking=False):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def synchronize(self):
+        pass
+
+
 class Program:
     """CuPy's RawModule, compiled for the processor."""
 
@@ -141,5 +157,5 @@ def cupy_on_cpu(folder: Path) -> SimpleNamespace:
         ones=made(np.ones),
         exp=np.exp,
         RawModule=lambda code, options: Program(folder, code),
-        cuda=SimpleNamespace(runtime=runtime),
+        cuda=SimpleNamespace(runtime=runtime, Stream=Stream, get_current_stream=Stream),
     )

@@ -38,7 +38,7 @@ COALITION_NUMBERS, FUNCTION_OUTPUTS = 32, 8
 REGISTERS = {"float32": 230, "float64": 105}
 """Numbers that one thread may keep in registers."""
 LANE_PLAYERS = {"float32": 14, "float64": 7}
-STAGED, TILE_BYTES, CHUNK_BYTES = 4, 24_576, 2**30
+STAGED, TILE_BYTES, CHUNK_BYTES = 4, 24_576, 2**28
 WANTED_THREADS = 2**17
 """With fewer threads than this a GPU is not busy: the centres are split among more of them."""
 
@@ -105,7 +105,10 @@ class Plan:
 
 
 def shapley_product_cuda(game: Game, nodes: int, precision: str, progress: Progress = silent) -> tuple[Array, Array]:
-    """Shapley values (T, players, m) and f at the states (T, m), both computed on the GPU."""
+    """Shapley values (T, players, m), and their sums over players minus f at the states (T, m).
+
+    Blocks of states take turns on two streams, so that a block's values are copied while the next one is computed.
+    """
     cupy = device()
     if game.player_count > MOST_PLAYERS:
         raise ConfigError(
@@ -114,17 +117,31 @@ def shapley_product_cuda(game: Game, nodes: int, precision: str, progress: Progr
         )
     few = game.player_count <= FEW_PLAYERS
     prepared = _Coalitions(cupy, game) if few else _Quadrature(cupy, game, nodes, precision)
-    function = _Function(cupy, game)
+    function, scales = _Function(cupy, game), cupy.asarray(game.kernel.scales)
     states, m = len(game.states), game.outputs
-    values, at = np.empty((states, game.player_count, m)), np.empty((states, m))
+    values, gaps = np.empty((states, game.player_count, m)), np.empty((states, m))
     size = max(THREADS, CHUNK_BYTES // (8 * prepared.numbers_per_state))
-    for t in range(0, states, size):
-        some = slice(t, min(t + size, states))
-        x = cupy.ascontiguousarray((cupy.asarray(game.states[some]) * cupy.asarray(game.kernel.scales)).T)
-        cupy.ascontiguousarray(prepared(x)).get(out=values[some])
-        function(x).get(out=at[some])
-        progress(some.stop / states)
-    return values, at
+    cupy.cuda.get_current_stream().synchronize()
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+
+    def begin(t: int) -> tuple[Any, ...]:
+        with streams[t // size % 2] as stream:
+            x = cupy.ascontiguousarray((cupy.asarray(game.states[t : t + size]) * scales).T)
+            block = cupy.ascontiguousarray(prepared(x))
+            return stream, t, block, block.sum(axis=1) - function(x)
+
+    def finish(stream: Any, t: int, block: Any, gap: Any) -> None:
+        with stream:
+            block.get(out=values[t : t + size])
+            gap.get(out=gaps[t : t + size])
+        progress(min(1.0, (t + size) / states))
+
+    begun = begin(0)
+    for t in range(size, states, size):
+        previous, begun = begun, begin(t)
+        finish(*previous)
+    finish(*begun)
+    return values, gaps
 
 
 def device() -> ModuleType:

@@ -62,8 +62,8 @@ class Played(NamedTuple):
     std_error: Array | None
     interactions: Array | None
     statement: str
-    at: Array | None = None
-    """(T, m): the function at the states without its offset, where the game computed it on the way."""
+    gap: Array | None = None
+    """(T, m): the values' sums over players minus the function at the states, where computed on the way."""
 
 
 def explain(
@@ -103,14 +103,14 @@ def explain(
         played = _interventional(game, settings, interactions, progress)
     else:
         played = _observational(game, settings, interactions, progress)
-    at = game.function(x) if played.at is None else played.at
+    residual = played.values.sum(axis=1) - (game.function(x) - mean) if played.gap is None else played.gap + mean
     return Explanation(
         values=played.values,
         base_values=played.base + (0.0 if function.offset is None else function.offset[picked]),
         data=states if players is None else np.column_stack([states[:, p].mean(axis=1) for p in players]),
         feature_names=player_names,
         output_names=tuple(function.output_names[o] for o in picked),
-        efficiency_residual=played.values.sum(axis=1) - (at - mean),
+        efficiency_residual=residual,
         game=played.statement,
         std_error=played.std_error,
         interactions=None if played.interactions is None else _shap_convention(played.interactions, played.values),
@@ -151,10 +151,10 @@ def _on_gpu(game: Game, settings: InterventionalSettings, interactions: bool, sh
         count, precision = _nodes(game.at(game.states[spread(states, CHOICE_STATES)]), settings)
         how = f"nodes={count}, {precision}, {settings.precision}"
     report = reporter(show, f"KME values of {states} states, GPU", 0.0)
-    values, at = shapley_product_cuda(game, count, settings.precision, report)
+    values, gap = shapley_product_cuda(game, count, settings.precision, report)
     base = np.broadcast_to(game.function(game.background).mean(axis=0), (states, game.outputs))
     statement = f"KME, interventional, {len(game.background)} background states, {how}"
-    return Played(values, base, None, None, statement, at)
+    return Played(values, base, None, None, statement, gap)
 
 
 def _nodes(game: Game, settings: InterventionalSettings) -> tuple[int, str]:
