@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +94,9 @@ def measure(folder: Path) -> None:
     import cupy
 
     card = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    figures: dict[str, Any] = {"card": card, "cupy": cupy.__version__, "matrix": {}, "rows": []}
+    found = {name: installed(name) for name in ("numpy", "numba")}
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {', '.join(map(' '.join, found.items()))}"
+    figures: dict[str, Any] = {"card": card, "cupy": cupy.__version__, "machine": machine, "matrix": {}, "rows": []}
     for precision in PRECISIONS:
         size = 8192
         u = cupy.random.default_rng(0).standard_normal((size, size)).astype(precision)
@@ -138,6 +143,14 @@ def one(cupy: Any, problem: Problem, precision: str, coalitions: bool, kept: Any
         row["explain_s"] = time.perf_counter() - started
         row["residual"] = float(np.abs(told.efficiency_residual).max() / np.abs(exact).max())
     return row
+
+
+def installed(package: str) -> str:
+    """The version of a package, in words."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def timed(cupy: Any, work: Callable[[], Any]) -> float:
@@ -189,7 +202,7 @@ def page(folder: Path) -> None:
         )
         verdicts += verdict(problem, row, rate / matrix)
     matrix = ", ".join(f"{rate:.1f} TFLOP/s in {precision}" for precision, rate in figures["matrix"].items())
-    introduction = INTRODUCTION.format(card=figures["card"], cupy=figures["cupy"], matrix=matrix)
+    introduction = INTRODUCTION.format(**{**figures, "matrix": matrix})
     text = [introduction, "", *sizes, "", *rows, "", "The bars that were set beforehand:", "", *verdicts]
     print(write("gpu-explanations", "Explanations on a GPU", "\n".join(text)))
 
@@ -215,8 +228,10 @@ def verdict(problem: Problem, row: dict[str, Any], share: float) -> list[str]:
 
 
 INTRODUCTION = """\
-States explained on one {card} (CuPy {cupy}). Matrix products of 8192 x 8192 run at {matrix} on the same card (on tensor
-cores in float64).
+States explained on one {card} with CuPy {cupy} (step `measure`: {machine}; the lines above are of the steps `reference`
+and `page`. Where Numba is not installed, stand-ins took its place: the step calls none of its compiled code.)
+
+Matrix products of 8192 x 8192 run at {matrix} on the same card, in float64 on its tensor cores.
 
 Functions are random, of the sizes of trained agents. `kernel` is the time of the GPU's kernels, with states and values
 in its memory. `explain` is the whole call, from NumPy arrays to an `Explanation` in float64 with the function's values
