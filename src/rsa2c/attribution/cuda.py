@@ -251,7 +251,7 @@ def background_factors(xp: ModuleType, game: Game) -> Any:
     players = game.players or [np.array([i]) for i in range(b.shape[1])]
     factors = xp.empty((len(c), len(b), len(players)))
     for number, features in enumerate(players):
-        exponent = 0.0
+        exponent: Any = 0.0
         for i in features.tolist():
             exponent = exponent + game.kernel.log_factor(b[None, :, i] - c[:, None, i])
         factors[..., number] = xp.exp(exponent)
