@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.attribution import explain
-from rsa2c.attribution.cuda import FEW_PLAYERS, Plan, _Coalitions, _Quadrature
+from rsa2c.attribution.cuda import FEW_PLAYERS, CoalitionValues, Plan, QuadratureValues
 from rsa2c.attribution.explaining import CHOICE_STATES
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import choose_nodes
@@ -119,7 +119,7 @@ def one(cupy: Any, problem: Problem, precision: str, coalitions: bool, kept: Any
     nodes = int(kept[f"{precision}_nodes"])
     exact, same = kept["exact"], kept[precision]
     game = Game(states, background, function.centres, function.coefficients, function.kernel)
-    kernel = _Coalitions(cupy, game) if coalitions else _Quadrature(cupy, game, nodes, precision)
+    kernel = CoalitionValues(cupy, game) if coalitions else QuadratureValues(cupy, game, nodes, precision)
     x = cupy.ascontiguousarray(cupy.asarray(states * function.kernel.scales).T)
     blocks = [cupy.ascontiguousarray(x[:, t : t + BLOCK]) for t in range(0, len(states), BLOCK)]
     values = kernel(blocks[0])[: problem.compared].get()

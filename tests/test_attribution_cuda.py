@@ -48,9 +48,9 @@ def device(request, monkeypatch, tmp_path):
     if COMPILER is None:
         pytest.skip("no C++ compiler: apt-get install g++")
     monkeypatch.setitem(sys.modules, "cupy", cupy_on_cpu(tmp_path))
-    cuda._compiled.cache_clear()
+    cuda.compiled.cache_clear()
     yield
-    cuda._compiled.cache_clear()
+    cuda.compiled.cache_clear()
 
 
 anywhere = pytest.mark.parametrize("device", ["source", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)

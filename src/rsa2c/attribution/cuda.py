@@ -116,8 +116,8 @@ def shapley_product_cuda(game: Game, nodes: int, precision: str, progress: Progr
             "Put features into groups, or use device='cpu'."
         )
     few = game.player_count <= FEW_PLAYERS
-    prepared = _Coalitions(cupy, game) if few else _Quadrature(cupy, game, nodes, precision)
-    function, scales = _Function(cupy, game), cupy.asarray(game.kernel.scales)
+    prepared = CoalitionValues(cupy, game) if few else QuadratureValues(cupy, game, nodes, precision)
+    function, scales = FunctionValues(cupy, game), cupy.asarray(game.kernel.scales)
     states, m = len(game.states), game.outputs
     values, gaps = np.empty((states, game.player_count, m)), np.empty((states, m))
     size = max(THREADS, CHUNK_BYTES // (8 * prepared.numbers_per_state))
@@ -161,7 +161,7 @@ def device() -> ModuleType:
     return cupy
 
 
-class _Quadrature:
+class QuadratureValues:
     """The values by quadrature of the states it is called with, (d, T)."""
 
     def __init__(self, cupy: ModuleType, game: Game, nodes: int, precision: str) -> None:
@@ -189,7 +189,7 @@ class _Quadrature:
         return plan.unpacked(sums)
 
 
-class _Coalitions:
+class CoalitionValues:
     """The values of few players at the states it is called with, (d, T), from the values of all coalitions."""
 
     def __init__(self, cupy: ModuleType, game: Game) -> None:
@@ -211,7 +211,7 @@ class _Coalitions:
         return out
 
 
-class _Function:
+class FunctionValues:
     """f at the states it is called with, (d, T), in float64."""
 
     def __init__(self, cupy: ModuleType, game: Game) -> None:
@@ -234,7 +234,7 @@ def kernel_for(game: Game, part: str, name: str, definitions: dict[str, Any]) ->
     """A kernel of one part of `product_game.cu`, compiled for the game's formula and players."""
     common = {part: 1, "THREADS": THREADS, "RBF": int(game.kernel.code == RBF.code)}
     groups = {} if game.players is None else {"GROUPS": 1}
-    return _compiled(name, tuple((common | groups | definitions).items()))
+    return compiled(name, tuple((common | groups | definitions).items()))
 
 
 def owners(game: Game, width: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -275,7 +275,7 @@ def coalition_parts(xp: ModuleType, factors: Any, coefficients: Array, together:
 
 
 @lru_cache(maxsize=64)
-def _compiled(name: str, definitions: tuple[tuple[str, Any], ...]) -> Any:
+def compiled(name: str, definitions: tuple[tuple[str, Any], ...]) -> Any:
     """A kernel of `product_game.cu`, compiled for these definitions; CuPy keeps it on disk too."""
     head = "".join(f"#define {key} {value}\n" for key, value in definitions)
     source = files("rsa2c.attribution").joinpath("product_game.cu").read_text(encoding="utf-8")
