@@ -23,6 +23,7 @@ EXTRAS = {
     "export": ("onnx",),
     "track": ("tensorboard",),
     "cluster": ("ray",),
+    "gpu": ("cupy",),
 }
 
 
