@@ -59,12 +59,12 @@ def evaluate(arguments: list[str]) -> None:
         summary = {"mean": result.mean, "std": result.std, "interval": interval}
         series = {"returns": result.returns.tolist(), "lengths": result.lengths.tolist()}
         asked = {key: value for key, value in asdict(options).items() if key not in ("env", "json", "run")}
-        context = {"run": data.name, "environment": agent.env_id, "num_timesteps": agent.num_timesteps}
+        context = {"run": data.name, "environment": agent.env_id, "num_timesteps": data.steps}
         print(json.dumps({**context, **asked, **summary, **series}, indent=2, allow_nan=False))
         return
     low, high = result.interval()
     noise = f"{options.noise_variance:g} (standard deviation {options.noise_variance**0.5:g})"
-    print(f"{agent.env_id}, {agent.algorithm}, {agent.num_timesteps:,} steps")
+    print(f"{agent.env_id}, {agent.algorithm}, {data.steps:,} steps{data.which_acts}")
     between = f"   95% interval {low:.2f} to {high:.2f}" if math.isfinite(low) else ""
     print(f"mean return      {result.mean:.2f}{between}")
     print(f"over episodes    standard deviation {result.std:.2f}, worst {result.returns.min():.2f}")

@@ -61,10 +61,8 @@ def _status(run: Run) -> str:
 
     try:
         data = RunData.of(run)
-        # Environment steps, those of the warm-up included, as the summary and the report count them
-        made = int(float(data.metrics[-1]["timesteps"])) if data.metrics else data.steps
-        finished = (made if data.is_baseline else data.steps) >= data.total_timesteps
-        words = f"{made:,} steps" if finished else f"{made:,} of {data.total_timesteps:,} steps"
+        asked = "" if data.steps >= data.total_timesteps else f" of {data.total_timesteps:,}"
+        words = f"{data.steps:,}{asked} steps"
         if (final := data.clean_returns) is not None:
             words += f", mean return {final[0].mean():.1f} over {len(final[0])} episodes"
         elif data.evaluations is not None:

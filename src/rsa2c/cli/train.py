@@ -182,7 +182,7 @@ def _print_summary(data: RunData, report: Path | None) -> None:
     seconds = float(data.last_row["seconds"])
     print(f"\n{agent.env_id}, {agent.algorithm}, seed {agent.config.seed}")
     print(f"  mean return  {returns.mean():.1f} over {len(returns)} episodes")
-    print(f"  training     {agent.num_timesteps:,} steps in {seconds:.1f} s")
+    print(f"  training     {data.steps:,} steps in {seconds:.1f} s{data.which_acts}")
     if isinstance(agent, RSA2C):
         weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)
         top = ", ".join(f"{name} {weight:.2f}" for weight, name in weights[:5])
