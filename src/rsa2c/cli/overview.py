@@ -23,6 +23,8 @@ EXTRAS = {
     "export": ("onnx",),
     "track": ("tensorboard",),
     "cluster": ("ray",),
+    "watch": ("PIL", "imageio", "imageio_ffmpeg"),
+    "tune": ("optuna",),
 }
 
 
