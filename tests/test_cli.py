@@ -102,7 +102,7 @@ def test_evaluate_gives_the_score_that_training_printed(trained, capsys):
 
 
 def test_every_account_of_a_run_has_the_same_score_episodes_and_steps(trained, capsys):
-    """Summary, list, evaluate, report, comparison, card: also after a crash that left the log ahead of the checkpoint."""
+    """Summary, list, evaluate, report, comparison, card; also after a crash that left the log ahead."""
     run = Run.open(RUN)
     rows = run.read_metrics()
     run.append_metrics({**rows[-1], "epoch": int(rows[-1]["epoch"]) + 1, "timesteps": 99_999})
