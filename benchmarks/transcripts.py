@@ -126,8 +126,8 @@ def page(wheel: Path, folder: Path, here: bool) -> str:
             120,
         ),
         "",
-        f"Made on {date.today()}{INSTALLED if here else ''}. Scores differ a little on another processor "
-        "([why](reliability.md)).",
+        f"Made on {date.today()}{INSTALLED if here else ''}. Scores will differ: Stable-Baselines3's evaluations",
+        "draw new starts each time, and another processor rounds differently ([why](reliability.md)).",
     ]
     for newcomer in NEWCOMERS:
         own = folder / newcomer.example.removesuffix(".py")
