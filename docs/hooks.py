@@ -22,7 +22,8 @@ TEXTS = (HOME, "CONTRIBUTING.md", "CHANGELOG.md")
 LINK = re.compile(r"(\[([^\]]*)\])\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?:/\*|#) (\w+\.(?:c|py|yaml))\b")
-SOURCE = re.compile(r"\]\((?:\.\./)?src/rsa2c/([\w/]+)\.py\)")
+SOURCE = re.compile(r"\]\((?:\.\./)?((?:src/rsa2c|examples)/[\w/]+\.py)\)")
+SHOWN = ("src/rsa2c/", "examples/")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -31,8 +32,8 @@ def on_files(files: Files, config: Any) -> Files:
     pages = {site_path(name): (ROOT / name).read_text(encoding="utf-8") for name in TEXTS}
     pages |= {f"results/{path.name}": path.read_text(encoding="utf-8") for path in measured}
     pages["measurements.md"] = measurements(measured)
-    for module in sorted({name for path in ROOT.glob("docs/*.md") for name in SOURCE.findall(path.read_text("utf-8"))}):
-        pages[f"source/{module}.md"] = listing(module)
+    for name in sorted({name for path in ROOT.glob("docs/*.md") for name in SOURCE.findall(path.read_text("utf-8"))}):
+        pages[site_path(name)] = listing(name)
     for path in ROOT.glob("docs/*.md"):
         if "```python" in (text := path.read_text(encoding="utf-8")):
             pages[f"notebooks/{path.stem}.ipynb"] = notebook(text)
@@ -49,7 +50,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     def linked(found: re.Match[str]) -> str:
         text, label, target, anchor = found[1], found[2], found[3], found[4] or ""
         path = posixpath.normpath(posixpath.join(folder, target))
-        if path.startswith("src/rsa2c/") and path.endswith(".py"):
+        if path.startswith(SHOWN) and path.endswith(".py"):
             anchor = f"#__codelineno-0-{line_of(ROOT / path, label.strip('`'))}"
         return f"{text}({posixpath.relpath(site_path(path), posixpath.dirname(where) or '.')}{anchor})"
 
@@ -62,7 +63,7 @@ def site_path(path: str) -> str:
     """Where a file of the repository is on the site."""
     if path == HOME:
         return "index.md"
-    if path.startswith("src/rsa2c/") and path.endswith(".py"):
+    if path.startswith(SHOWN) and path.endswith(".py"):
         return "source/" + path.removeprefix("src/rsa2c/").removesuffix(".py") + ".md"
     return path.removeprefix("docs/")
 
@@ -95,10 +96,11 @@ def names_of(node: ast.stmt) -> set[str]:
     return {each.id for each in targets if isinstance(each, ast.Name)}
 
 
-def listing(module: str) -> str:
-    """The page of a source file."""
-    code = (ROOT / "src" / "rsa2c" / f"{module}.py").read_text(encoding="utf-8")
-    return f'---\nsearch:\n  exclude: true\n---\n# rsa2c/{module}.py\n\n````python linenums="1"\n{code}````\n'
+def listing(path: str) -> str:
+    """The page of a source file or an example."""
+    code = (ROOT / path).read_text(encoding="utf-8")
+    title = path.removeprefix("src/")
+    return f'---\nsearch:\n  exclude: true\n---\n# {title}\n\n````python linenums="1"\n{code}````\n'
 
 
 def measurements(paths: list[Path]) -> str:

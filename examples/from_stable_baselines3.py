@@ -23,9 +23,12 @@ def main() -> None:
     observation, _ = gymnasium.make("Pendulum-v1").reset(seed=0)
     action, _ = agent.predict(observation)
     explanation = agent.explain(observation[None], of="action")
-    print(f"at {observation} the torque is {action[0]:.2f} N m, because")
-    for name, value in zip(explanation.feature_names, explanation.values[0, :, 0], strict=True):
+    print(f"at {observation} the torque is {action[0]:.2f} N m. Before it is limited to its range:")
+    average, contributions = explanation.base_values[0, 0], explanation.values[0, :, 0]
+    print(f"  {'on average':16} {average:+.2f}")
+    for name, value in zip(explanation.feature_names, contributions, strict=True):
         print(f"  {name:16} {value:+.2f}")
+    print(f"  {'here':16} {average + contributions.sum():+.2f}")
 
 
 if __name__ == "__main__":

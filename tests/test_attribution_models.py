@@ -184,6 +184,8 @@ def test_unfitted_models_and_bad_tuples_are_refused():
         KernelExplainer((x, x), x)
     with pytest.raises(DataError, match=r"shapes \(5, 2\)"):
         KernelExplainer((x, np.ones(4), 1.0), x)
+    with pytest.raises(ConfigError, match=r"got SVR.predict. Write KernelExplainer\(model, background"):
+        KernelExplainer(SVR().fit(x, x[:, 0]).predict, x)
     with pytest.raises(ConfigError, match="Did you mean 'laplace'"):
         KernelExplainer((x, np.ones(5), 1.0), x, kernel="laplac")
 

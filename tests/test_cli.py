@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from rsa2c import Explanation, plots
 from rsa2c.cli import COMMANDS, main
 from rsa2c.cli.command import program
 from rsa2c.config import make_config
+from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 
 TINY = [
@@ -96,6 +99,36 @@ def test_flags_change_the_preset_and_nothing_else(capsys, tmp_path):
 def test_evaluate_gives_the_score_that_training_printed(trained, capsys):
     assert main(["evaluate", RUN, "--json"]) == 0
     assert f"mean return  {json.loads(capsys.readouterr().out)['mean']:.1f} over 100 episodes" in trained
+
+
+def test_every_account_of_a_run_has_the_same_score_episodes_and_steps(trained, capsys):
+    """Summary, list, evaluate, report, comparison, card; also after a crash that left the log ahead."""
+    run = Run.open(RUN)
+    rows = run.read_metrics()
+    run.append_metrics({**rows[-1], "epoch": int(rows[-1]["epoch"]) + 1, "timesteps": 99_999})
+    told = {"summary": trained}
+    for name, arguments in {"list": ["list"], "evaluate": ["evaluate", RUN]}.items():
+        assert main(arguments) == 0
+        told[name] = capsys.readouterr().out
+    for name, arguments in {"report": [RUN], "comparison": ["runs"]}.items():
+        assert main(["report", *arguments, "--out", f"{name}.html"]) == 0
+        told[name] = Path(f"{name}.html").read_text(encoding="utf-8")
+    assert main(["card", RUN, "--out", "card.md"]) == 0
+    told["card"] = Path("card.md").read_text(encoding="utf-8")
+
+    data = RunData.of(run)
+    returns, mean = data.clean_returns[0], data.clean_returns[0].mean()
+    assert (data.steps, len(returns)) == (int(rows[-1]["timesteps"]), 100)
+    for name in ("summary", "list", "evaluate"):
+        assert f"{data.steps:,} steps" in told[name], name
+        assert f"{mean:.1f}" in told[name] or f"{mean:.2f}" in told[name], name
+        assert "100 episodes" in told[name], name
+    assert f"{data.steps:,} environment steps" in told["report"] and "over 100 episodes" in told["report"]
+    assert f"<b>{mean:,.1f}</b>".replace("-", "−") in told["report"]
+    assert f"{data.steps:,} environment steps" in told["card"] and f"| mean | {mean:.2f} |" in told["card"]
+    document = json.loads(re.search(r'id="data">(.*?)</script>', told["comparison"], re.DOTALL)[1])
+    (row,) = document["runs"]
+    assert (row["steps"], row["episodes"], row["scores"]) == (data.steps, 100, [pytest.approx(mean)])
 
 
 def test_resume_then_evaluate(trained, capsys):

@@ -88,6 +88,12 @@ def test_episodes_of_different_lengths_leave_the_batch_as_they_end():
     assert not any(deterministic for *_, deterministic in policy.batches)
 
 
+def test_small_returns_are_shown_with_their_digits():
+    lengths = np.array([3, 3])
+    assert str(EvaluationResult(np.array([-12.34, -12.34]), lengths)) == "-12.3 +- 0.0 over 2 episodes"
+    assert str(EvaluationResult(np.array([-0.00121, -0.00321]), lengths)) == "-0.00221 +- 0.001 over 2 episodes"
+
+
 def test_a_recurrent_policy_keeps_a_state_for_each_episode():
     class Recurrent:
         def predict(self, observation, state=None, episode_start=None, deterministic=False):

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+import transcripts
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -42,3 +45,12 @@ def test_values_of_a_gaussian_process_are_those_of_enumeration(tmp_path):
 def test_every_example_is_tried():
     text = Path(__file__).read_text(encoding="utf-8")
     assert all(f'"{path.name}"' in text for path in EXAMPLES.glob("*.py"))
+
+
+def test_the_page_of_transcripts_has_every_path_and_no_path_of_a_machine():
+    text = transcripts.PAGE.read_text(encoding="utf-8")
+    typed = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+    wheel = re.search(r"rsa2c-[\w.-]+\.whl", text)[0]
+    assert typed == [command for newcomer in transcripts.NEWCOMERS for command in newcomer.commands(wheel)]
+    assert not re.search(r"(?<![\w.])/(?:home|root|tmp|usr|opt|var|work)\b|site-packages|Traceback", text)
+    assert {newcomer.example for newcomer in transcripts.NEWCOMERS} == {path.name for path in EXAMPLES.glob("*.py")}

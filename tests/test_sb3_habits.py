@@ -8,10 +8,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rsa2c import RSA2C, Config, evaluate, make_env
+from rsa2c import RSA2C, Config, evaluate, make_config, make_env
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.errors import ConfigError, DataError, EnvError
 from rsa2c.progress import _line, _Meter
+from rsa2c.sb3.methods import WITHOUT_USE
 
 SMALL = {"n_envs": 2, "horizon": 50, "capacity": 24, "initial_centres": 12, "seed": 3}
 
@@ -276,6 +277,15 @@ def test_sb3s_habits_of_construction():
     assert RSA2C("Pendulum-v1", device="cpu", **SMALL).n_envs == 2
     with pytest.raises(ConfigError, match="device must be 'auto' or 'cpu', got 'cuda'"):
         RSA2C("Pendulum-v1", device="cuda")
+    for name in WITHOUT_USE:
+        with pytest.raises(ConfigError, match=f"RSA2C has no {name}: .*. Leave it out"):
+            RSA2C("Pendulum-v1", **{name: 1})
+    assert not WITHOUT_USE.keys() & make_config("Pendulum-v1").settings().keys()
+
+
+def test_an_observation_with_its_infos_is_refused_with_what_to_write(agent):
+    with pytest.raises(DataError, match=r"Write obs, info = env.reset\(\)"):
+        agent.predict(gym.make("Pendulum-v1").reset(seed=0))
 
 
 def test_sb3s_evaluate_policy_and_ours_agree(agent):

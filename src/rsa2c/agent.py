@@ -64,7 +64,7 @@ class RSA2C(SB3Methods):
         snapshot: Snapshot | None = None,
         **settings: Any,
     ) -> None:
-        check_sb3_arguments(env, algorithm, device, verbose)
+        check_sb3_arguments(env, algorithm, device, verbose, settings)
         use_module(env)
         self.verbose, self.tensorboard_log = verbose, None if tensorboard_log is None else Path(tensorboard_log)
         self._source = None if env is None else Source.of(env, env_kwargs)

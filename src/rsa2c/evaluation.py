@@ -20,6 +20,7 @@ from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, DataError, EnvError
 from rsa2c.robustness.attacks import Attack
 from rsa2c.robustness.regions import Units, unit_scale
+from rsa2c.statistics.words import shown
 
 _SIDE_BY_SIDE = 64  # episodes that run together
 _PATIENCE = 100_000  # steps of an episode that nothing ever stops
@@ -64,7 +65,7 @@ class EvaluationResult:
         return self.mean - float(half), self.mean + float(half)
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} +- {self.std:.1f} over {len(self.returns)} episodes"
+        return f"{shown(self.mean)} +- {shown(self.std, beside=self.mean)} over {len(self.returns)} episodes"
 
 
 def evaluate(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rsa2c.statistics.words import shown
+
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
 
@@ -115,13 +117,13 @@ def _line(meter: _Meter) -> str:
         f"left {clock(meter.left)}",
     ]
     if meter.evaluation is not None:
-        parts.insert(3, f"evaluation {meter.evaluation:.1f} over {agent.config.evaluation_episodes} episodes")
+        parts.insert(3, f"evaluation {shown(meter.evaluation)} over {agent.config.evaluation_episodes} episodes")
     top = ", ".join(f"{name} {weight:.2f}" for name, weight in meter.top_features())
     return "  ".join(parts) + (f"  weights {top}" if top else "")
 
 
 def _shown(mean: float) -> str:
-    return f"{mean:.1f}" if math.isfinite(mean) else "- (no episode ended)"
+    return shown(mean) if math.isfinite(mean) else "- (no episode ended)"
 
 
 def _panel(meter: _Meter) -> Any:
@@ -138,7 +140,7 @@ def _panel(meter: _Meter) -> Any:
     left = f"{clock(meter.left)} left"
     grid.add_row("steps", f"{meter.steps}   {meter.rate:,.0f} a second   {left}")
     episodes = agent.config.evaluation_episodes
-    evaluation = "" if meter.evaluation is None else f"   evaluation {meter.evaluation:.1f} over {episodes} episodes"
+    evaluation = "" if meter.evaluation is None else f"   evaluation {shown(meter.evaluation)} over {episodes} episodes"
     curve = sparkline([past["ep_rew_mean"] for past in agent.history[-200:]])
     grid.add_row("return", f"{_shown(row['ep_rew_mean'])}{evaluation}   {curve}")
     sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())

@@ -56,6 +56,8 @@ class Trained:
             if self.task.layout is None:
                 raise DataError("the agent learned from vectors of features, not from a Dict of them.")
             observation = self.task.layout(observation)
+        if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping):
+            raise DataError("predict takes an observation, got a pair of it and infos. Write obs, info = env.reset().")
         rng = rng if rng is not None else self._prediction_rng
         return self.policy.predict(observation, state, episode_start, deterministic, rng)
 

@@ -65,6 +65,11 @@ def expansions(model: Any, kernel: str = "rbf") -> list[Expansion]:
     for name, read in READERS.items():
         if family.get(name) in ("sklearn", "gpytorch"):
             return read(model)
+    if (owner := getattr(model, "__self__", None)) is not None:
+        raise ConfigError(
+            f"KernelExplainer reads the model itself, not a function that predicts; got {type(owner).__name__}."
+            f"{model.__name__}. Write KernelExplainer(model, background)."
+        )
     models = [name for name in READERS if name not in ("Pipeline", "BaseSearchCV")]
     raise ConfigError(
         f"KernelExplainer reads {', '.join(models)}, Pipelines of scalers and one of them, searches such as "

@@ -47,6 +47,7 @@ def evaluate(arguments: list[str]) -> None:
     from rsa2c.robustness.attacks import make_attack
     from rsa2c.runs.evaluation import evaluate_policy
     from rsa2c.runs.source import opened
+    from rsa2c.statistics.words import shown
 
     data = opened(options.run, typed_env(options.env))
     agent = data.agent
@@ -59,15 +60,16 @@ def evaluate(arguments: list[str]) -> None:
         summary = {"mean": result.mean, "std": result.std, "interval": interval}
         series = {"returns": result.returns.tolist(), "lengths": result.lengths.tolist()}
         asked = {key: value for key, value in asdict(options).items() if key not in ("env", "json", "run")}
-        context = {"run": data.name, "environment": agent.env_id, "num_timesteps": agent.num_timesteps}
+        context = {"run": data.name, "environment": agent.env_id, "num_timesteps": data.steps}
         print(json.dumps({**context, **asked, **summary, **series}, indent=2, allow_nan=False))
         return
     low, high = result.interval()
     noise = f"{options.noise_variance:g} (standard deviation {options.noise_variance**0.5:g})"
-    print(f"{agent.env_id}, {agent.algorithm}, {agent.num_timesteps:,} steps")
-    between = f"   95% interval {low:.2f} to {high:.2f}" if math.isfinite(low) else ""
-    print(f"mean return      {result.mean:.2f}{between}")
-    print(f"over episodes    standard deviation {result.std:.2f}, worst {result.returns.min():.2f}")
+    print(f"{agent.env_id}, {agent.algorithm}, {data.steps:,} steps{data.which_acts}")
+    least, most, spread, worst = (shown(x, 2, result.mean) for x in (low, high, result.std, result.returns.min()))
+    between = f"   95% interval {least} to {most}" if math.isfinite(low) else ""
+    print(f"mean return      {shown(result.mean, 2)}{between}")
+    print(f"over episodes    standard deviation {spread}, worst {worst}")
     under = f", attack {options.attack} of {options.norm} size {options.epsilon:g}" if attack else ""
     count = f"{options.episodes} episode{'s' if options.episodes > 1 else ''}"
     print(f"{count} from seed {options.seed}, noise variance {noise}{under}")

@@ -24,6 +24,8 @@ EXTRAS = {
     "track": ("tensorboard",),
     "cluster": ("ray",),
     "gpu": ("cupy",),
+    "watch": ("PIL", "imageio", "imageio_ffmpeg"),
+    "tune": ("optuna",),
 }
 
 
@@ -59,18 +61,17 @@ def _preset_environments() -> list[str]:
 def _status(run: Run) -> str:
     """Steps and score of a run in words; a run that cannot be read says why."""
     from rsa2c.runs.data import RunData
+    from rsa2c.statistics.words import shown
 
     try:
         data = RunData.of(run)
-        # Environment steps, those of the warm-up included, as the summary and the report count them
-        made = int(float(data.metrics[-1]["timesteps"])) if data.metrics else data.steps
-        finished = (made if data.is_baseline else data.steps) >= data.total_timesteps
-        words = f"{made:,} steps" if finished else f"{made:,} of {data.total_timesteps:,} steps"
+        asked = "" if data.steps >= data.total_timesteps else f" of {data.total_timesteps:,}"
+        words = f"{data.steps:,}{asked} steps"
         if (final := data.clean_returns) is not None:
-            words += f", mean return {final[0].mean():.1f} over {len(final[0])} episodes"
+            words += f", mean return {shown(final[0].mean())} over {len(final[0])} episodes"
         elif data.evaluations is not None:
             last = data.evaluations["results"][-1]
-            words += f", last evaluation {last.mean():.1f} over {len(last)} episodes"
+            words += f", last evaluation {shown(last.mean())} over {len(last)} episodes"
         return words
     except RSA2CError as error:
         return f"unreadable: {error}"

@@ -175,14 +175,15 @@ def _finish(run: RunData, options: RunOptions | ResumeOptions) -> None:
 def _print_summary(data: RunData, report: Path | None) -> None:
     """What a training run reached, and where its files are."""
     from rsa2c.agent import RSA2C
+    from rsa2c.statistics.words import shown
 
     run, agent, judged = data.run, data.agent, data.clean_returns
     assert judged is not None, "the run has just been evaluated"
     returns = judged[0]
     seconds = float(data.last_row["seconds"])
     print(f"\n{agent.env_id}, {agent.algorithm}, seed {agent.config.seed}")
-    print(f"  mean return  {returns.mean():.1f} over {len(returns)} episodes")
-    print(f"  training     {agent.num_timesteps:,} steps in {seconds:.1f} s")
+    print(f"  mean return  {shown(returns.mean())} over {len(returns)} episodes")
+    print(f"  training     {data.steps:,} steps in {seconds:.1f} s{data.which_acts}")
     if isinstance(agent, RSA2C):
         weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)
         top = ", ".join(f"{name} {weight:.2f}" for weight, name in weights[:5])

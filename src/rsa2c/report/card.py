@@ -16,6 +16,7 @@ from rsa2c.report.page import FOLDER
 from rsa2c.report.result import known_result, rerun_command
 from rsa2c.runs.evaluation import evaluate_policy
 from rsa2c.runs.source import ModelData
+from rsa2c.statistics.words import shown
 from rsa2c.zoo import is_zoo
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def model_card(data: AgentData, episodes: int = 100, licence: str | None = None)
         result = evaluate_policy(agent, episodes)
     loader = jinja2.FunctionLoader(lambda name: (FOLDER / name).read_text(encoding="utf-8"))
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    environment.filters["plain"] = plain
+    environment.filters |= {"plain": plain, "shown": shown}
     return environment.get_template("card.md.j2").render(
         front=yaml.safe_dump(front_matter(agent, result, licence), sort_keys=False, allow_unicode=True),
         agent=agent,
@@ -70,7 +71,7 @@ def front_matter(agent: RSA2C, result: EvaluationResult, licence: str | None = N
                             {
                                 "type": "mean_reward",
                                 "name": "mean_reward",
-                                "value": f"{result.mean:.2f} +/- {result.std:.2f}",
+                                "value": f"{shown(result.mean, 2)} +/- {shown(result.std, 2, result.mean)}",
                                 "verified": False,
                             }
                         ],

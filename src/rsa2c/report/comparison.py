@@ -104,7 +104,7 @@ def _row(data: RunData, folder: Path) -> _Row:
         environment=data.environment,
         algorithm=data.algorithm,
         seed=int(data.settings.get("seed", 0)),
-        steps=int(float(data.metrics[-1]["timesteps"])),
+        steps=data.steps,
         total=data.total_timesteps,
         seconds=float(data.metrics[-1].get("seconds") or "nan"),
         curve=(evaluations["timesteps"].astype(np.float64), results.mean(axis=1)),

@@ -70,6 +70,7 @@ def run_document(data: AgentData, episode_count: int | None = None) -> dict[str,
         "warnings": [],
     }
     metrics = missing.attempt("result", "The training log", lambda: result.metric_curves(data)) or {}
+    document["steps"] = _steps(data, metrics)
     document["result"] = {
         "evaluations": missing.attempt("result", "The learning curve", lambda: result.evaluation_curve(data)),
         "metrics": metrics,
@@ -81,9 +82,9 @@ def run_document(data: AgentData, episode_count: int | None = None) -> dict[str,
     _training(data, config, missing, document)
     if agent is not None:
         _explained(data, agent, episode_count, missing, document)
-        if data.steps < data.total_timesteps:
+        if document["steps"] < data.total_timesteps:
             document["warnings"].append(
-                f"Unfinished: {data.steps:,} of {data.total_timesteps:,} steps. "
+                f"Unfinished: {document['steps']:,} of {data.total_timesteps:,} steps. "
                 f"Continue with: rsa2c resume {data.label}"
             )
     document["missing"] = missing.sentences
@@ -100,6 +101,14 @@ def _agent(data: AgentData, missing: _Missing) -> RSA2C | None:
         for section in ("episodes", "trust"):
             missing.say(section, missing.sentences["model"][0])
     return agent
+
+
+def _steps(data: AgentData, metrics: dict[str, list[float | None]]) -> int:
+    """Environment steps of the agent; those of the log where its checkpoint cannot be read."""
+    try:
+        return data.steps
+    except RSA2CError:
+        return int((metrics.get("timesteps") or [0])[-1] or 0)
 
 
 def _command(config: dict[str, Any]) -> str | None:
@@ -146,8 +155,6 @@ def _explained(
             "trust", "The quality of the explanations", lambda: trust.measures(embedded, explained)
         )
     document["trust"]["certificates"] = missing.attempt("trust", "The certificate", lambda: certificates.table(agent))
-    if not data.has_log:
-        document["result"]["agent"] = {"steps": data.steps, "states": agent.dictionary_sizes}
     sizes = (len(agent.feature_names), len(agent.action_names), agent.dictionary_size)
     document["result"]["operations"] = missing.attempt("result", "The cost", lambda: mean_flops(agent.config, *sizes))
     clean = _played(data, embedded, episode_count, missing, document)

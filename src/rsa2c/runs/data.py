@@ -125,8 +125,14 @@ class AgentData:
 
     @property
     def steps(self) -> int:
-        """Environment steps done, those of the warm-up included."""
+        """Environment steps done, those of the warm-up included: the number that every list, page and card shows."""
         return self.total_timesteps
+
+    @property
+    def which_acts(self) -> str:
+        """Which policy acts, in words that follow the steps; nothing to say where it is the last one."""
+        step = self.steps if self.is_baseline else self.kernel_agent.acting.steps
+        return f"; the policy of step {step:,} was the best and acts" if step < self.steps else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +224,12 @@ class RunData(AgentData):
 
     @property
     def steps(self) -> int:
-        """Environment steps in the checkpoint, those of the warm-up included."""
+        """Environment steps in the checkpoint, from which the run acts and resumes; those of the warm-up included.
+
+        After a crash the log may be ahead of it. Without a checkpoint, as in a baseline before its end, the log counts.
+        """
+        if self.checkpoint is None and self.metrics:
+            return int(float(self.last_row["timesteps"]))
         return self._count("num_timesteps")
 
     def _count(self, name: str) -> int:

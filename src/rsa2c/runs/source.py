@@ -67,7 +67,7 @@ class ModelData(AgentData):
 
     @property
     def steps(self) -> int:
-        return self.total_timesteps if self.card is None else self.card.steps
+        return self.loaded.num_timesteps if self.card is None else self.card.steps
 
     @property
     def has_log(self) -> bool:

@@ -26,6 +26,17 @@ from rsa2c.trained import Trained
 
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
 DEVICES = ("auto", "cpu")
+WITHOUT_USE = {
+    "policy_kwargs": "it has no network; capacity and length_scale shape the policy",
+    "learning_rate": "kl is the size of a step, as a divergence between policies",
+    "n_steps": "n_envs and horizon are the size of a batch",
+    "batch_size": "each fit takes the whole batch of n_envs times horizon steps",
+    "n_epochs": "each fit is solved at once",
+    "buffer_size": "it learns from new steps only; n_envs and horizon are the size of a batch",
+    "learning_starts": "it warms up by itself, and learn counts those steps",
+    "ent_coef": "sigma_initial and the schedule of sigma are what explores",
+}
+"""Arguments of SB3's constructors, and what there is in their place."""
 
 
 class SB3Methods(Trained):
@@ -158,7 +169,7 @@ class SB3Methods(Trained):
             self.logger.record(key, value)
 
 
-def check_sb3_arguments(env: Any, algorithm: Any, device: str, verbose: int) -> None:
+def check_sb3_arguments(env: Any, algorithm: Any, device: str, verbose: int, settings: Mapping[str, Any]) -> None:
     """Refuse what SB3's constructors take and this agent has no use for."""
     check_verbose(verbose)
     if isinstance(env, str) and env in POLICIES:
@@ -166,6 +177,9 @@ def check_sb3_arguments(env: Any, algorithm: Any, device: str, verbose: int) -> 
             f"RSA2C takes no {env!r}: it has one kind of policy, a kernel expansion. Write RSA2C(env) instead of "
             f"RSA2C({env!r}, env)."
         )
+    for name, instead in WITHOUT_USE.items():
+        if name in settings:
+            raise ConfigError(f"RSA2C has no {name}: {instead}. Leave it out.")
     if algorithm is not None and not isinstance(algorithm, str):
         raise ConfigError(f"algorithm is a name such as 'rsa2c-kme', got {type(algorithm).__name__}. Write RSA2C(env).")
     if str(device) not in DEVICES:
