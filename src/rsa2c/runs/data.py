@@ -226,9 +226,9 @@ class RunData(AgentData):
     def steps(self) -> int:
         """Environment steps in the checkpoint, from which the run acts and resumes; those of the warm-up included.
 
-        After a crash the log may be ahead of it. Without a checkpoint, as in a baseline before its end, the log counts.
+        After a crash the log may be ahead of it. For a baseline before its end, which has none, the log counts.
         """
-        if self.checkpoint is None and self.metrics:
+        if self.is_baseline and self.checkpoint is None and self.metrics:
             return int(float(self.last_row["timesteps"]))
         return self._count("num_timesteps")
 
