@@ -63,7 +63,8 @@ class Sizes:
 def horizon_at(config: Config, steps: int) -> int:
     """Steps of each environment in an epoch that begins after `steps` environment steps.
 
-    Whole multiples of the horizon, so that episodes stay whole where the horizon is one, and 20 times it at most."""
+    Whole multiples of the horizon, so that episodes stay whole where the horizon is one: `LARGEST_GROWTH` at most.
+    """
     horizon = Sizes.of(config).horizon
     if config.batch_doubling is None:
         return horizon
