@@ -100,7 +100,7 @@ def explain(
     game = Game(x, b, function.centres, coefficients, function.kernel, players)
     mean = game.function(b).mean(axis=0)
     if isinstance(settings, InterventionalSettings):
-        played = _interventional(game, settings, interactions, progress)
+        played = _interventional(game, settings, mean, interactions, progress)
     else:
         played = _observational(game, settings, interactions, progress)
     residual = played.values.sum(axis=1) - (game.function(x) - mean) if played.gap is None else played.gap + mean
@@ -117,9 +117,12 @@ def explain(
     )
 
 
-def _interventional(game: Game, settings: InterventionalSettings, interactions: bool, show: bool | None) -> Played:
+def _interventional(
+    game: Game, settings: InterventionalSettings, mean: Array, interactions: bool, show: bool | None
+) -> Played:
+    """The game `kme`; `mean` (m,) is the function's mean over the background, from which all its values start."""
     if settings.device == "cuda":
-        return _on_gpu(game, settings, interactions, show)
+        return _on_gpu(game, settings, mean, interactions, show)
     count, precision = _nodes(game, settings)
     d, states = game.player_count, len(game.states)
     times = d if interactions else 1
@@ -135,12 +138,14 @@ def _interventional(game: Game, settings: InterventionalSettings, interactions: 
         # Interactions vary a little more than values do, hence two more nodes where they are not exact anyway.
         enough = max(1, min(exact_nodes(d - 1), count + 2))
         pairs = interaction_product(game, enough, lambda done: report(0.5 + done / 2))
-    base = np.broadcast_to(game.function(game.background).mean(axis=0), (states, game.outputs))
+    base = np.broadcast_to(mean, (states, game.outputs))
     statement = f"KME, interventional, {len(game.background)} background states, nodes={count}, {precision}"
     return Played(values, base, None, pairs, statement)
 
 
-def _on_gpu(game: Game, settings: InterventionalSettings, interactions: bool, show: bool | None) -> Played:
+def _on_gpu(
+    game: Game, settings: InterventionalSettings, mean: Array, interactions: bool, show: bool | None
+) -> Played:
     if interactions:
         raise ConfigError("interactions are computed on the processor: leave out device='cuda', or interactions=True.")
     device()
@@ -152,7 +157,7 @@ def _on_gpu(game: Game, settings: InterventionalSettings, interactions: bool, sh
         how = f"nodes={count}, {precision}, {settings.precision}"
     report = reporter(show, f"KME values of {states} states, GPU", 0.0)
     values, gap = shapley_product_cuda(game, count, settings.precision, report)
-    base = np.broadcast_to(game.function(game.background).mean(axis=0), (states, game.outputs))
+    base = np.broadcast_to(mean, (states, game.outputs))
     statement = f"KME, interventional, {len(game.background)} background states, {how}"
     return Played(values, base, None, None, statement, gap)
 

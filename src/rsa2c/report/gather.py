@@ -140,7 +140,7 @@ def _explained(
         document[key] = list(one)
         document[f"{key[:-1]}_units"] = units(agent.env_id, one)
     document["remembered"] = agent.dictionary_sizes
-    document["acting_steps"] = agent.acting.steps
+    document["which_acts"] = data.which_acts
     embedded = missing.attempt("model", "The policy", lambda: Embedded(agent))
     if embedded is None:
         return

@@ -34,7 +34,7 @@ WITHOUT_USE = {
     "n_epochs": "each fit is solved at once",
     "buffer_size": "it learns from new steps only; n_envs and horizon are the size of a batch",
     "learning_starts": "it warms up by itself, and learn counts those steps",
-    "ent_coef": "sigma_initial and the schedule of sigma are what explores",
+    "ent_coef": "sigma_initial and noise_correlation are what explores",
 }
 """Arguments of SB3's constructors, and what there is in their place."""
 
