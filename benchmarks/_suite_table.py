@@ -29,8 +29,9 @@ with its command. Each run is that of `rsa2c train ENV --seed S --total-timestep
 acts after training is judged: deterministic, 100 episodes in Gymnasium's own environment. Where the setting `keep` is
 `best`, as in the general rule, that is the best policy so far by trials of its own: at least {FIRST_EPISODES}
 episodes every {STEPS_BETWEEN_TRIALS:,} training steps, and at least {FURTHER_EPISODES} more if these went better than
-before; the policy kept so far is tried again each time. **The steps of the trials are not among the
-steps in the table**; their time is counted. The baselines are judged with their last policy.
+before; the policy kept so far is tried again each time, and one that is to replace it is tried as often. **The steps
+of the trials are not among the steps in the table**; their time is counted. The baselines are judged with their last
+policy.
 
 - *result*: the mean over seeds with its 95% interval (Student's t). A seed's score is its mean over 100 episodes.
   Steps to -200 on Pendulum-v1 are counted by evaluating 20 episodes after each epoch (`time_to_solution.py`); there,

@@ -6,9 +6,9 @@
 
 A case trains one algorithm with one preset for a few epochs, with settings that make every phase run: attributions from
 the first epoch on, and dictionaries small enough to reach capacity. A fingerprint has one hash for each part of an
-agent (policy, value, advantage, importances, background) and one for its metrics, which shows where a difference lies.
-The hashes are of numbers, not files. They are valid for one machine and one set of versions, because BLAS and the
-processor determine the last bits.
+agent (policy, scale, the policy kept, value, advantage, importances, background) and one for its metrics, which shows
+where a difference lies. The hashes are of numbers, not files. They are valid for one machine and one set of versions,
+because BLAS and the processor determine the last bits.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from rsa2c import RSA2C, make_env
+from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.config import ALGORITHMS
 
 GUIDED = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap")
@@ -97,6 +98,7 @@ def cases() -> Iterator[tuple[str, Callable[[], RSA2C]]]:
     yield "Hopper-v5, no preset", lambda: train(
         "Hopper-v5", "rsa2c-kme", "default", 3, n_envs=3, horizon=300, attribution_every=1, attribution_warmup=1
     )
+    yield "policy kept", lambda: train("Pendulum-v1", "rsa2c-kme", "default", 2, keep="best", n_envs=150, seed=7)
     yield "resumed", resumed
 
 
@@ -119,12 +121,11 @@ def resumed() -> RSA2C:
 
 def fingerprint(agent: RSA2C) -> dict[str, str]:
     """A hash for each part of an agent."""
-    mean, metric = agent.policy.mean, agent.policy.mean.kernel.metric
+    state, kept = agent.state, agent.state.kept
     parts: dict[str, list[Any]] = {
-        "policy": [
-            mean.centres, mean.dictionary.errors, mean.coefficients, mean.kernel.weights, mean.kernel.length_scale,
-            float(agent.policy.sigma[0]), metric.mean, metric.std, metric.clip,
-        ],
+        "policy": _policy(state.policy),
+        "scale": [state.scale.mean, state.scale.variance],
+        "kept": [None] if kept is None else [*_policy(kept.policy), kept.epoch, kept.score, kept.episodes],
         "advantage": [agent.advantage.coefficients],
         "importances": [agent.importances.moments, agent.importances.null, agent.importances.updates],
         "background": [agent.background],
@@ -136,6 +137,14 @@ def fingerprint(agent: RSA2C) -> dict[str, str]:
         value, errors = agent.value, agent.value.dictionary.errors
         parts["value"] = [value.centres, errors, value.coefficients, value.offset, value.kernel.weights]
     return {name: _hash(content) for name, content in parts.items()}
+
+
+def _policy(policy: GaussianPolicy) -> list[Any]:
+    mean, metric = policy.mean, policy.mean.kernel.metric
+    return [
+        mean.centres, mean.dictionary.errors, mean.coefficients, mean.kernel.length_scale, policy.sigma,
+        metric.weights, metric.mean, metric.std, metric.clip, metric.knee or 0.0,
+    ]  # fmt: skip
 
 
 def _hash(content: list[Any]) -> str:

@@ -71,6 +71,32 @@ def test_the_policy_kept_is_tried_again_and_its_score_is_the_mean_of_all_its_epi
     assert later.score == pytest.approx((4 * 10_000.0 + own.sum()) / later.episodes)
 
 
+def test_a_policy_that_replaces_another_was_tried_as_often(trained: RSA2C, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 1_000)
+    state, env, config = replace(trained.state, steps=13_000), trained.env, trained.config
+    tried: list[int] = []
+
+    def always(returns: list[float]) -> Any:
+        def tries(policy: Any, env: Any, episodes: int, *_: Any) -> np.ndarray:
+            tried.append(episodes)
+            return np.full(episodes, returns[min(len(tried), len(returns)) - 1])
+
+        return tries
+
+    first = keep_best(state, 0, env, config)
+    assert first is not None
+    kept = replace(first, score=1.0, steps=8_000)
+    monkeypatch.setattr(keeping, "_returns", always([1.0, 2.0]))
+    newest = keep_best(replace(state, kept=kept, epoch=99), 12_000, env, config)
+    assert newest is not None and newest.epoch == 99
+    assert tried == [4, 4, 12, 4, 4, 4, 4, 4], "the one kept, a first trial, a confirmation, and five trials"
+    assert newest.episodes == sum(tried[2:])
+    tried.clear()
+    monkeypatch.setattr(keeping, "_returns", always([1.0, 2.0, 2.0, -20.0]))
+    still = keep_best(replace(state, kept=kept, epoch=99), 12_000, env, config)
+    assert still is not None and still.epoch == kept.epoch and tried == [4, 4, 12, 4], "given up where it is no better"
+
+
 def test_between_trials_and_by_choice_nothing_is_tried(trained: RSA2C) -> None:
     state, config = trained.state, trained.config
     assert state.steps < keeping.STEPS_BETWEEN_TRIALS

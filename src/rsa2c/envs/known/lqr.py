@@ -12,7 +12,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "scaling": "frozen",
         "sigma": "scheduled",
         "precision": "float64",
-        "n_envs": 96,
+        # The gap is measured from the starts, and most of an episode is spent near rest: in halves, 200 steps long, the
+        # same batch left a gap of 0.15 to 5.5% (eight seeds) instead of 0.3 to 0.7% (four).
+        "n_envs": 192,
+        "horizon": 100,
         "normaliser": "starts",
         "length_scale_factor": 2.0,
         "capacity": 128,
