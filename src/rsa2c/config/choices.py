@@ -158,9 +158,9 @@ class ShadowGuidance:
     """Centres of the attribution critic."""
     moment_decay: Annotated[float, UNIT] = 0.9
     """Decay of the moving average of importances."""
-    weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.3
+    weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.1
     """Share of equal weights mixed in."""
-    value_kernel: Literal["plain", "guided"] = "plain"
+    value_kernel: Literal["plain", "guided"] = "guided"
     """Whether the Value Critic's kernel takes the feature weights too."""
     trust_region: Annotated[float, POSITIVE] = 0.02
     """Largest mean KL that a change of weights may cause on held-out states."""

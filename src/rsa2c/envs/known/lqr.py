@@ -33,7 +33,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "kl_epochs": 50,
         "attribution_every": 5,
         "attribution_warmup": 2,
-        "weight_floor": 0.1,
     },
     # The released code's LQR settings, on the paper's algorithm as in pendulum.py.
     "paper": {

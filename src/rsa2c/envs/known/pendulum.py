@@ -28,7 +28,6 @@ EXCEPTIONS: dict[str, Any] = {
     "epochs_between_evaluations": 5,
     # guidance that stands up to useless features (docs/results.md, distractors)
     "guide": "value+advantage",
-    "value_kernel": "guided",
     "attribution_every": 2,
     "attribution_warmup": 4,
     "moment_decay": 0.97,
