@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from rsa2c.attribution import explain
 from rsa2c.attribution.cuda import FEW_PLAYERS, CoalitionValues, Plan, QuadratureValues
-from rsa2c.attribution.explaining import CHOICE_STATES
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import choose_nodes
 from rsa2c.attribution.models import Expansion
+from rsa2c.attribution.playing import CHOICE_STATES
 from rsa2c.attribution.settings import DEFAULT_TOLERANCE, FLOAT32_TOLERANCE
 from rsa2c.kernel.kernels import RBF
 

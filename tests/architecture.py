@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "rsa2c"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "signals", "lazy"),
     ("files", "statistics"),
-    ("kernel", "zoo"),
+    ("kernel", "zoo", "datasets"),
     ("attribution",),
     ("envs",),
     ("config",),

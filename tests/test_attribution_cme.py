@@ -144,7 +144,7 @@ def test_many_states_go_in_blocks(monkeypatch):
     x, background, centres, coefficients, kernel = problem(states=7)
     function = expansion(centres, coefficients, kernel)
     whole = explain(function, x, background, method="cme").values
-    monkeypatch.setattr("rsa2c.attribution.explaining.STATE_BYTES", 10_000)
+    monkeypatch.setattr("rsa2c.attribution.playing.STATE_BYTES", 10_000)
     np.testing.assert_allclose(explain(function, x, background, method="cme").values, whole, rtol=1e-12)
 
 

@@ -15,7 +15,7 @@ from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
-from rsa2c.attribution import Explanation, Prototypes, explain, prototypes
+from rsa2c.attribution import ExplainedDataset, Explanation, Prototypes, explain, explain_dataset, prototypes
 from rsa2c.attribution.explaining import Groups
 from rsa2c.attribution.prototypes import familiarity
 from rsa2c.config import Config, algorithm_name
@@ -181,12 +181,9 @@ class Trained:
         `method` is the game: "kme", interventional and exact, or "cme", observational. The background is the states
         visited last unless given. Further options are those of `rsa2c.attribution.explain` (tolerance, rng, ...).
         """
-        sources = {"value": lambda: self.value, "action": lambda: self.policy_mean, "advantage": lambda: self.advantage}
-        if of not in sources:
-            raise ConfigError(f"of must be one of {', '.join(map(repr, sources))}, got {of!r}.")
         with limited_threads(self.config.threads):
             return explain(
-                sources[of](),
+                self._explained(of),
                 states,
                 self.background if background is None else background,
                 method=method,
@@ -195,6 +192,41 @@ class Trained:
                 feature_names=self.feature_names,
                 **options,
             )
+
+    def explain_dataset(
+        self,
+        dataset: str | PathLike[str],
+        out: str | PathLike[str],
+        of: str = "value",
+        method: str = "kme",
+        background: ArrayLike | None = None,
+        columns: Sequence[str] | None = None,
+        **options: Any,
+    ) -> ExplainedDataset:
+        """Explain every state of an NPZ, NPY, Parquet or Minari file into the folder `out`; call it again to continue.
+
+        Files may be larger than memory. `columns` names the columns of the states, in the order of the features; unless
+        given they are found by name. Further options are those of `explain`, and `chunk` and `progress` of
+        `rsa2c.attribution.explain_dataset`. All cores are used, and their number changes nothing.
+        """
+        layout = self.task.layout
+        return explain_dataset(
+            self._explained(of),
+            dataset,
+            self.background if background is None else background,
+            out,
+            method=method,
+            feature_names=self.feature_names,
+            columns=columns,
+            entries=() if layout is None else ["/".join(path) for path in layout.paths],
+            **options,
+        )
+
+    def _explained(self, of: str) -> RKHSFunction:
+        sources = {"value": lambda: self.value, "action": lambda: self.policy_mean, "advantage": lambda: self.advantage}
+        if of not in sources:
+            raise ConfigError(f"of must be one of {', '.join(map(repr, sources))}, got {of!r}.")
+        return sources[of]()
 
     def certify(
         self, states: ArrayLike, epsilon: ArrayLike, norm: Norm = "l2", units: Units = "raw"

@@ -3,6 +3,8 @@
 Nothing here depends on an environment; what needs one is in `rsa2c.closed_loop`.
 """
 
+from rsa2c.attribution.dataset import explain_dataset
+from rsa2c.attribution.explained import ExplainedDataset
 from rsa2c.attribution.explainer import KernelExplainer
 from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.explanation import Explanation
@@ -10,10 +12,12 @@ from rsa2c.attribution.prototypes import Prototypes, prototypes
 from rsa2c.attribution.surrogate import PolicyExplanation
 
 __all__ = [
+    "ExplainedDataset",
     "Explanation",
     "KernelExplainer",
     "PolicyExplanation",
     "Prototypes",
     "explain",
+    "explain_dataset",
     "prototypes",
 ]

@@ -6,36 +6,21 @@ game among raw features is the game among coordinates.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rsa2c.attribution.cme import DEFAULT_PERMUTATIONS, ENUMERATE, choose_ridge, cme_interactions, cme_values
-from rsa2c.attribution.cuda import FEW_PLAYERS, device, shapley_product_cuda
 from rsa2c.attribution.explanation import Explanation
-from rsa2c.attribution.game import Game, spread
+from rsa2c.attribution.game import Game
 from rsa2c.attribution.inputs import Groups, checked, named_features, named_players, picked_outputs
-from rsa2c.attribution.kme import choose_nodes, exact_nodes, interaction_product, shapley_product
-from rsa2c.attribution.progress import Progress, reporter
-from rsa2c.attribution.settings import (
-    DEFAULT_RANK,
-    InterventionalSettings,
-    ObservationalSettings,
-    settings_of,
-)
-from rsa2c.errors import ConfigError
+from rsa2c.attribution.playing import Nodes, play_interventional, play_observational, settled_nodes
+from rsa2c.attribution.settings import InterventionalSettings, ObservationalSettings, Settings, settings_of
 from rsa2c.kernel.kernels import ProductKernel
 
 Array = NDArray[np.float64]
-STATE_BYTES = 60_000_000
-LONG_GAME = 10**10
-CHOICE_STATES = 2048
-"""Of the states that go to a GPU, those among which the number of nodes is chosen."""
 
 
 class KernelFunction(Protocol):
@@ -52,18 +37,6 @@ class KernelFunction(Protocol):
     @property
     def output_names(self) -> tuple[str, ...]: ...
     def coordinates(self, states: Array, /) -> Array: ...
-
-
-class Played(NamedTuple):
-    """A game's result; base (T, m) is without the function's offset, and `statement` says how it was computed."""
-
-    values: Array
-    base: Array
-    std_error: Array | None
-    interactions: Array | None
-    statement: str
-    gap: Array | None = None
-    """(T, m): the values' sums over players minus the function at the states, where computed on the way."""
 
 
 def explain(
@@ -90,140 +63,94 @@ def explain(
     `groups` maps names to features that join coalitions together, one player each; features in no group stay players
     of their own. `progress` shows a line with the time left; None shows it for long jobs at a terminal.
     """
-    settings = settings_of(method, options)
-    d = function.kernel.dimension
-    states, background = checked("states", states, d), checked("background", background, d)
-    players, player_names = named_players(groups, named_features(feature_names, d))
-    picked = picked_outputs(outputs, function.output_names)
-    x, b = function.coordinates(states), function.coordinates(background)
-    coefficients = np.ascontiguousarray(function.coefficients[:, picked])
-    game = Game(x, b, function.centres, coefficients, function.kernel, players)
-    mean = game.function(b).mean(axis=0)
-    if isinstance(settings, InterventionalSettings):
-        played = _interventional(game, settings, mean, interactions, progress)
-    else:
-        played = _observational(game, settings, interactions, progress)
-    residual = played.values.sum(axis=1) - (game.function(x) - mean) if played.gap is None else played.gap + mean
-    return Explanation(
-        values=played.values,
-        base_values=played.base + (0.0 if function.offset is None else function.offset[picked]),
-        data=states if players is None else np.column_stack([states[:, p].mean(axis=1) for p in players]),
-        feature_names=player_names,
-        output_names=tuple(function.output_names[o] for o in picked),
-        efficiency_residual=residual,
-        game=played.statement,
-        std_error=played.std_error,
-        interactions=None if played.interactions is None else _shap_convention(played.interactions, played.values),
-    )
+    prepared = Prepared.of(function, background, method, feature_names, outputs, groups, interactions, options)
+    return prepared(checked("states", states, function.kernel.dimension), progress)
 
 
-def _interventional(
-    game: Game, settings: InterventionalSettings, mean: Array, interactions: bool, show: bool | None
-) -> Played:
-    """The game `kme`; `mean` (m,) is the function's mean over the background, from which all its values start."""
-    if settings.device == "cuda":
-        return _on_gpu(game, settings, mean, interactions, show)
-    count, precision = _nodes(game, settings)
-    d, states = game.player_count, len(game.states)
-    times = d if interactions else 1
-    estimate = 0.0
-    if states * len(game.centres) * len(game.background) * d * count * times > LONG_GAME:
-        started = time.perf_counter()
-        shapley_product(game.at(game.states[:1]), count)
-        estimate = (time.perf_counter() - started) * states * times
-    report = reporter(show, f"KME values of {states} states, {numba.get_num_threads()} threads", estimate)
-    values = shapley_product(game, count, (lambda done: report(done / 2)) if interactions else report)
-    pairs = None
-    if interactions:
-        # Interactions vary a little more than values do, hence two more nodes where they are not exact anyway.
-        enough = max(1, min(exact_nodes(d - 1), count + 2))
-        pairs = interaction_product(game, enough, lambda done: report(0.5 + done / 2))
-    base = np.broadcast_to(mean, (states, game.outputs))
-    statement = f"KME, interventional, {len(game.background)} background states, nodes={count}, {precision}"
-    return Played(values, base, None, pairs, statement)
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A function, a background and checked settings: everything `explain` needs but the states."""
 
+    function: KernelFunction
+    background: Array
+    """(B, d), in raw units."""
+    settings: Settings
+    players: list[NDArray[np.intp]] | None
+    feature_names: tuple[str, ...]
+    """Names of the players."""
+    picked: list[int]
+    interactions: bool
+    nodes: Nodes | None = None
+    """The number of nodes, where it was chosen beforehand; otherwise it is chosen among the states explained."""
 
-def _on_gpu(
-    game: Game, settings: InterventionalSettings, mean: Array, interactions: bool, show: bool | None
-) -> Played:
-    if interactions:
-        raise ConfigError("interactions are computed on the processor: leave out device='cuda', or interactions=True.")
-    device()
-    states = len(game.states)
-    if game.player_count <= FEW_PLAYERS:
-        count, how = exact_nodes(game.player_count), "all coalitions, exact"
-    else:
-        count, precision = _nodes(game.at(game.states[spread(states, CHOICE_STATES)]), settings)
-        how = f"nodes={count}, {precision}, {settings.precision}"
-    report = reporter(show, f"KME values of {states} states, GPU", 0.0)
-    values, gap = shapley_product_cuda(game, count, settings.precision, report)
-    base = np.broadcast_to(mean, (states, game.outputs))
-    statement = f"KME, interventional, {len(game.background)} background states, {how}"
-    return Played(values, base, None, None, statement, gap)
+    @classmethod
+    def of(
+        cls,
+        function: KernelFunction,
+        background: ArrayLike,
+        method: str,
+        feature_names: Sequence[str] | None,
+        outputs: Sequence[str | int] | None,
+        groups: Groups | None,
+        interactions: bool,
+        options: dict[str, Any],
+    ) -> Prepared:
+        settings = settings_of(method, options)
+        d = function.kernel.dimension
+        players, names = named_players(groups, named_features(feature_names, d))
+        picked = picked_outputs(outputs, function.output_names)
+        return cls(function, checked("background", background, d), settings, players, names, picked, interactions)
 
+    @property
+    def method(self) -> str:
+        """The game's name."""
+        return "kme" if isinstance(self.settings, InterventionalSettings) else "cme"
 
-def _nodes(game: Game, settings: InterventionalSettings) -> tuple[int, str]:
-    """How many quadrature nodes, and how precise the values then are, in words."""
-    most = exact_nodes(game.player_count)
-    if settings.nodes is None:
-        count, error = choose_nodes(game, settings.aim)
-        return count, "exact" if count == most else f"estimated error {error:.0e} (tolerance {settings.aim:.0e})"
-    count = most if settings.nodes == "exact" else int(settings.nodes)
-    return count, "exact" if count >= most else "error not estimated"
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs explained."""
+        return tuple(self.function.output_names[o] for o in self.picked)
 
+    def game(self, states: Array) -> Game:
+        """The game at raw states (T, d)."""
+        x, b = self.function.coordinates(states), self.function.coordinates(self.background)
+        coefficients = np.ascontiguousarray(self.function.coefficients[:, self.picked])
+        return Game(x, b, self.function.centres, coefficients, self.function.kernel, self.players)
 
-def _observational(game: Game, settings: ObservationalSettings, interactions: bool, show: bool | None) -> Played:
-    ridge, ridge_word = _ridge(game, settings)
-    enumerated = settings.permutations is None and game.player_count <= ENUMERATE
-    if interactions and not enumerated:
-        raise ConfigError(
-            f"CME interactions are enumerated, for at most {ENUMERATE} players; there are {game.player_count}"
-            f"{'' if settings.permutations is None else ' and permutations is set'}. Use groups, or method='kme'."
+    def choose_nodes(self, states: Array) -> Nodes | None:
+        """The number of nodes for these states, which `with_nodes` uses for others; none in the other game."""
+        if isinstance(self.settings, ObservationalSettings):
+            return None
+        return settled_nodes(self.game(states), self.settings)
+
+    def with_nodes(self, nodes: Nodes | None) -> Prepared:
+        """The same with a number of nodes that was chosen beforehand."""
+        return replace(self, nodes=nodes)
+
+    def __call__(self, states: Array, progress: bool | None) -> Explanation:
+        """The explanation of finite raw states (T, d)."""
+        game, players, offset = self.game(states), self.players, self.function.offset
+        mean = game.function(game.background).mean(axis=0)
+        if isinstance(self.settings, InterventionalSettings):
+            played = play_interventional(game, self.settings, mean, self.interactions, progress, self.nodes)
+        else:
+            played = play_observational(game, self.settings, self.interactions, progress)
+        if played.gap is None:
+            residual = played.values.sum(axis=1) - (game.function(game.states) - mean)
+        else:
+            residual = played.gap + mean
+        pairs = played.interactions
+        return Explanation(
+            values=played.values,
+            base_values=played.base + (0.0 if offset is None else offset[self.picked]),
+            data=states if players is None else np.column_stack([states[:, p].mean(axis=1) for p in players]),
+            feature_names=self.feature_names,
+            output_names=self.output_names,
+            efficiency_residual=residual,
+            game=played.statement,
+            std_error=played.std_error,
+            interactions=None if pairs is None else _shap_convention(pairs, played.values),
         )
-    options: dict[str, Any] = {
-        "embedding": settings.embedding,
-        "ridge": ridge,
-        "approximation": settings.approximation,
-        "rank": DEFAULT_RANK if settings.rank is None else settings.rank,
-        "rng": np.random.default_rng(0) if settings.rng is None else settings.rng,
-    }
-    blocks = [game.at(game.states[block]) for block in _state_blocks(game)]
-    orders = DEFAULT_PERMUTATIONS if settings.permutations is None else settings.permutations
-    coalitions = 2**game.player_count if enumerated else orders * game.player_count
-    started = time.perf_counter()
-    everybody = [np.arange(game.states.shape[1])]
-    cme_values(replace(blocks[0], players=everybody), **options)
-    estimate = (time.perf_counter() - started) / 2 * coalitions * len(blocks)
-    report = reporter(show, f"CME values of {len(game.states)} states", estimate)
-    if not interactions:
-        options |= {"permutations": settings.permutations, "tolerance": settings.tolerance}
-    parts = []
-    for number, block in enumerate(blocks):
-        play = cme_interactions if interactions else cme_values
-        parts.append(play(block, **options, progress=_part(report, number, len(blocks))))
-    columns = list(zip(*parts, strict=True))
-    how = "enumerated" if enumerated else "sampled in antithetic pairs of permutations"
-    extra = "" if settings.approximation is None else f", {settings.approximation} rank {options['rank']}"
-    return Played(
-        np.concatenate(columns[0]),
-        np.concatenate(columns[2]),
-        None if enumerated else np.concatenate(columns[1]),
-        np.concatenate(columns[4]) if interactions else None,
-        f"CME, observational, {settings.embedding} embedding, {len(game.background)} background states, "
-        f"{ridge_word}{extra}, {how}",
-    )
-
-
-def _ridge(game: Game, settings: ObservationalSettings) -> tuple[float, str]:
-    if isinstance(settings.ridge, str):
-        chosen = choose_ridge(game, settings.embedding)
-        return chosen, f"ridge={chosen:g} by held-out error"
-    return float(settings.ridge), f"ridge={settings.ridge:g}"
-
-
-def _part(report: Progress, number: int, parts: int) -> Progress:
-    """Progress of one part of several as progress of the whole."""
-    return lambda done: report((number + done) / parts)
 
 
 def _shap_convention(indices: Array, values: Array) -> Array:
@@ -232,10 +159,3 @@ def _shap_convention(indices: Array, values: Array) -> Array:
     i = np.arange(values.shape[1])
     pairs[:, i, i] = values - pairs.sum(axis=2)
     return pairs
-
-
-def _state_blocks(game: Game) -> list[slice]:
-    """Slices of states such that a dozen arrays (states, centres and twice the background) stay in `STATE_BYTES`."""
-    states, width = len(game.states), len(game.centres) + 2 * len(game.background)
-    size = max(1, STATE_BYTES // (12 * 8 * width))
-    return [slice(t, min(t + size, states)) for t in range(0, states, size)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from rsa2c.cli.command import choice, command, parse, visited
+from rsa2c.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rsa2c.attribution.explained import ExplainedDataset
     from rsa2c.attribution.explanation import Explanation
     from rsa2c.runs.data import AgentData
 
@@ -25,18 +27,35 @@ class ExplainOptions:
     """What is explained."""
     method: Annotated[str, choice("kme", "cme")] = "kme"
     """Interventional values (by quadrature) or observational ones (estimated; sampled ones have standard errors)."""
-    states: int = 200
-    """States explained, of those the agent visited last."""
+    states: int | None = None
+    """States explained, of those the agent visited last; 200 unless given."""
+    dataset: str | None = None
+    """Explain the states of this file instead, however large: NPZ, NPY, Parquet or Minari. The same command continues
+    what was interrupted."""
+    columns: list[str] = field(default_factory=list)
+    """Columns of the dataset with the states, in the order of the features. Unset: found by name."""
+    device: Annotated[str, choice("cpu", "cuda")] = "cpu"
+    """Where to compute (kme only)."""
+    precision: Annotated[str, choice("float64", "float32")] = "float64"
+    """float32 is faster, on a GPU only."""
     out: str | None = None
     """Data file to write, an .npz; the plots take its name. Unset: explain_<of>_<method>.npz in the run folder,
-    or explain_<of>_<method>-<name>.npz beside a model file and, for the zoo, in the current folder."""
+    or explain_<of>_<method>-<name>.npz beside a model file and, for the zoo, in the current folder. With --dataset, a
+    folder of .npy files."""
+
+    @property
+    def computing(self) -> dict[str, Any]:
+        """Options that differ from their defaults."""
+        given = {"device": (self.device, "cpu"), "precision": (self.precision, "float64")}
+        return {name: value for name, (value, default) in given.items() if value != default}
 
 
 @command
 def explain(arguments: list[str]) -> None:
     """Shapley values of a run's agent over visited states: a data file, beeswarm, bars and a training heatmap.
 
-    Without matplotlib (extra `explain`), only the data file is written.
+    Without matplotlib (extra `explain`), only the data file is written. With --dataset, the states come from a file
+    that may be larger than memory, and no plots are drawn.
     """
     options = parse(ExplainOptions, arguments, explain)
     from rsa2c.errors import MissingExtraError
@@ -44,8 +63,13 @@ def explain(arguments: list[str]) -> None:
 
     data = opened(options.run)
     agent = data.kernel_agent
-    states = visited(agent, options.states, "explain")
-    explanation = agent.explain(states, of=options.of, method=options.method)
+    if options.dataset is not None:
+        _explain_dataset(options, data)
+        return
+    if options.columns:
+        raise ConfigError("--columns names columns of a dataset: give --dataset FILE, or leave it out.")
+    states = visited(agent, 200 if options.states is None else options.states, "explain")
+    explanation = agent.explain(states, of=options.of, method=options.method, **options.computing)
     out = Path(options.out) if options.out else data.output(f"explain_{options.of}_{options.method}.npz")
     written = [explanation.save(out)]
     without = ""
@@ -53,14 +77,41 @@ def explain(arguments: list[str]) -> None:
         written += _draw(explanation, written[0].with_suffix("")) + _draw_training(data, written[0].with_suffix(""))
     except MissingExtraError as error:
         without = f"  no plots  {error}"
-    print(f"{agent.env_id}, {agent.algorithm}: {options.of} at {options.states} visited states")
-    print(f"  game      {explanation.game}")
-    print(f"  residual  {abs(explanation.efficiency_residual).max():.1e} (values sum to f(s) - E f up to this)")
-    for name, size in explanation.top(8):
-        print(f"  {size:10.4g}  {name}")
+    print(f"{agent.env_id}, {agent.algorithm}: {options.of} at {len(states)} visited states")
+    _print(explanation, abs(explanation.efficiency_residual).max())
     print("  files     " + "\n            ".join(str(path) for path in written))
     if without:
         print(without)
+
+
+def _explain_dataset(options: ExplainOptions, data: AgentData) -> None:
+    """The states of a file instead of visited ones."""
+    if options.states is not None:
+        raise ConfigError(
+            "--states counts visited states, and --dataset explains all states of a file: give one of them."
+        )
+    assert options.dataset is not None
+    agent, name = data.kernel_agent, f"explain_{options.of}_{options.method}_{Path(options.dataset).stem}"
+    done = agent.explain_dataset(
+        options.dataset,
+        Path(options.out) if options.out else data.output(name),
+        of=options.of,
+        method=options.method,
+        columns=options.columns or None,
+        progress=True,
+        **options.computing,
+    )
+    print(f"{agent.env_id}, {agent.algorithm}: {options.of} at {len(done):,} states of {options.dataset}")
+    print(f"  columns   {', '.join(done.asked['dataset']['columns'])}")
+    _print(done, done.largest_residual)
+    print(f"  files     {done.folder}/*.npy, row by row as in the dataset")
+
+
+def _print(explanation: Explanation | ExplainedDataset, residual: float) -> None:
+    print(f"  game      {explanation.game}")
+    print(f"  residual  {residual:.1e} (values sum to f(s) - E f up to this)")
+    for name, size in explanation.top(8):
+        print(f"  {size:10.4g}  {name}")
 
 
 def _draw(explanation: Explanation, stem: Path) -> list[Path]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXTRAS = {
     "envs": ("mujoco", "Box2D", "pygame"),
     "fast": ("envpool",),
-    "explain": ("matplotlib", "shap", "sklearn"),
+    "explain": ("matplotlib", "shap", "sklearn", "pyarrow", "h5py"),
     "baselines": ("torch", "stable_baselines3"),
     "export": ("onnx",),
     "track": ("tensorboard",),

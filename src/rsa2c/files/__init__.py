@@ -20,6 +20,7 @@ from rsa2c.files.disk import (
     write_atomically,
 )
 from rsa2c.files.documents import DEEPEST_YAML, LARGEST_YAML, MOST_NODES, read_yaml
+from rsa2c.files.growing import append_rows, mapped
 from rsa2c.files.npz import read_npz, write_npz
 from rsa2c.files.tensors import check_shapes, read_metadata, read_tensors, tensor_bytes, write_tensors
 from rsa2c.files.versions import FORMAT, Metadata, Tensors, Upgrade, pending
@@ -36,9 +37,11 @@ __all__ = [
     "Tensors",
     "Upgrade",
     "append_lines",
+    "append_rows",
     "check_shapes",
     "compacted",
     "holding",
+    "mapped",
     "near",
     "pending",
     "read_bytes",
