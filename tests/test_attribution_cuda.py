@@ -10,7 +10,7 @@ import pytest
 from cuda_on_cpu import COMPILER, cupy_on_cpu
 from oracles import interventional_game, product_kernel, shapley_by_enumeration
 from rsa2c import KernelExplainer
-from rsa2c.attribution import cuda, explain
+from rsa2c.attribution import cuda, explain, explain_dataset
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import shapley_product
 from rsa2c.attribution.models import Expansion
@@ -79,6 +79,42 @@ def test_values_are_those_of_the_processor(device, d, nodes, sizes, precision, t
     np.testing.assert_allclose(there.values, here.values, rtol=0, atol=tolerance * scale)
     np.testing.assert_allclose(there.base_values, here.base_values, rtol=0, atol=1e-13)
     np.testing.assert_allclose(there.efficiency_residual, here.efficiency_residual, rtol=0, atol=d * tolerance * scale)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["gpu"], indirect=True)
+@pytest.mark.parametrize("precision, tolerance", [("float32", 1e-5), ("float64", 1e-11)])
+@pytest.mark.parametrize(
+    "d, sizes",
+    [
+        (3, {"states": 5000, "centres": 131, "background": 256, "outputs": 1}),
+        (24, {"states": 100, "centres": 1024, "background": 128, "outputs": 4}),
+        (105, {"states": 20, "centres": 1024, "background": 128, "outputs": 8}),
+    ],
+)
+def test_values_of_agents_sizes_are_those_of_the_processor(device, d, sizes, precision, tolerance):
+    """Pendulum, BipedalWalker and Ant: the numbers of nodes that the precision chooses, against exact values."""
+    function, x, background = problem(d, **sizes)
+    exact = explain(function, x, background, nodes="exact")
+    there = explain(function, x, background, device="cuda", precision=precision)
+    nodes = explain(function, x, background, nodes=6, device="cuda", precision=precision)
+    scale = np.abs(exact.values).max()
+    np.testing.assert_allclose(there.values, exact.values, rtol=0, atol=max(tolerance, 1e-9) * scale)
+    same = explain(function, x, background, nodes=6).values if d > cuda.FEW_PLAYERS else exact.values
+    np.testing.assert_allclose(nodes.values, same, rtol=0, atol=tolerance * scale)
+
+
+@anywhere
+@pytest.mark.parametrize("d", [3, 9])
+def test_a_file_is_explained_as_its_states_are(device, d, tmp_path):
+    function, x, background = problem(d, states=20)
+    np.savez(tmp_path / "a.npz", observations=x)
+    for precision in ("float64", "float32"):
+        options = {"device": "cuda", "precision": precision}
+        done = explain_dataset(function, tmp_path / "a.npz", background, tmp_path / precision, chunk=8, **options)
+        one = explain(function, x, background, **options)
+        assert done.game == one.game
+        np.testing.assert_array_equal(done.load().values, one.values)
 
 
 @anywhere

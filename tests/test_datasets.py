@@ -63,6 +63,12 @@ def parquet_lists(path):
     return parquet(path, {"id": list(range(1000)), "observations": STATES.tolist()})
 
 
+def parquet_fixed_lists(path):
+    arrow = pytest.importorskip("pyarrow", reason="pip install 'rsa2c[explain]'")
+    lists = arrow.FixedSizeListArray.from_arrays(STATES.astype(np.float64).ravel(), 3)
+    return parquet(path, {"obs": lists, "time": np.arange(1000)})
+
+
 def parquet_one_group(path):
     return parquet(path, row_group_size=10**6)
 
@@ -93,7 +99,7 @@ def minari_file(path):
 
 
 FORMATS = [npz, npz_compressed, npz_fortran, npz_fortran_compressed, npz_columns, npz_single, npy, parquet,
-           parquet_lists, parquet_one_group, minari, minari_file]  # fmt: skip
+           parquet_lists, parquet_fixed_lists, parquet_one_group, minari, minari_file]  # fmt: skip
 
 
 @pytest.mark.parametrize("write", FORMATS)
@@ -164,6 +170,25 @@ def test_lists_of_another_length_are_named_by_row(tmp_path):
     dataset = open_dataset(parquet(tmp_path / "a.parquet", {"states": lists}), FEATURES)
     with pytest.raises(DataError, match="3 numbers as in row 0, got 1 in row 512"):
         list(dataset.blocks(100))
+
+
+def test_a_missing_list_is_named_by_row(tmp_path):
+    lists = [*STATES.tolist(), None]
+    dataset = open_dataset(parquet(tmp_path / "a.parquet", {"states": lists}), FEATURES)
+    with pytest.raises(DataError, match="got 0 in row 1000"):
+        list(dataset.blocks(100))
+    with pytest.raises(DataError, match="got 0: states with 0"):
+        open_dataset(parquet(tmp_path / "a.parquet", {"states": lists[::-1]}), FEATURES)
+
+
+def test_a_file_that_is_written_to_meanwhile_is_refused(tmp_path):
+    path = npz(tmp_path / "a.npz", observations=STATES)
+    blocks = open_dataset(path, FEATURES).blocks(100)
+    next(blocks)
+    with open(path, "ab") as file:
+        file.write(b"more")
+    with pytest.raises(DataError, match="changed while it was read"):
+        list(blocks)
 
 
 def test_a_missing_entry_is_not_a_number(tmp_path):

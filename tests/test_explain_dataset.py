@@ -11,6 +11,7 @@ import sys
 import time
 import tracemalloc
 
+import numba
 import numpy as np
 import pytest
 
@@ -110,6 +111,15 @@ def test_chunks_are_as_large_as_memory_allows():
         numbers = 4 * (d + d * outputs + outputs) + (4 * d * d * outputs if options else 0)
         assert size % dataset.FEWEST_STATES == 0
         assert size == dataset.FEWEST_STATES or 0.5 < size * numbers * 8 / dataset.CHUNK_BYTES["cpu"] <= 1
+
+
+def test_the_number_of_cores_changes_no_byte(tmp_path):
+    function, x, background = problem(9, states=600)
+    file, before = written(tmp_path / "a.npz", x), numba.get_num_threads()
+    for count in (1, before):
+        numba.set_num_threads(count)
+        explain_dataset(function, file, background, tmp_path / str(count))
+    assert contents(tmp_path / "1") == contents(tmp_path / str(before))
 
 
 class Death(BaseException):

@@ -34,6 +34,7 @@ class Dataset:
     ) -> None:
         self.path, self.features = path, features
         with self.reading():
+            self.stamp = self._stamp()
             widths = self.widths()
             self.columns = self._found(widths, columns, entries)
             self.chosen = {name: widths[name] for name in self.columns}
@@ -65,12 +66,22 @@ class Dataset:
                     block[filled : filled + taken] = piece[:taken]
                     piece, filled = piece[taken:], filled + taken
                     if filled == size:
+                        self._check_unchanged()
                         yield block
                         block, filled = np.empty_like(block), 0
             if rows != self.rows:
                 raise ValueError(f"it has {rows} rows where it promised {self.rows}")
+            self._check_unchanged()
         if filled:
             yield block[:filled]
+
+    def _stamp(self) -> tuple[int, int]:
+        found = self.path.stat()
+        return found.st_size, found.st_mtime_ns
+
+    def _check_unchanged(self) -> None:
+        if self._stamp() != self.stamp:
+            raise DataError(f"{self.path} changed while it was read. Explain it when nobody writes to it any more.")
 
     @contextmanager
     def reading(self) -> Iterator[None]:

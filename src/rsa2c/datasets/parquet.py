@@ -31,7 +31,7 @@ class ParquetDataset(Dataset):
                 if self._is_number(field.type):
                     found[field.name] = 1
                 elif field.name in lists and first is not None:
-                    found[field.name] = len(first.column(field.name)[0] or ())
+                    found[field.name] = len(first.column(field.name)[0].as_py() or ())
         repeated = [name for name in found if schema.names.count(name) > 1]
         return {name: width for name, width in found.items() if name not in repeated}
 
