@@ -40,13 +40,16 @@ POLL_S = 0.05
 
 @dataclass
 class Process:
-    """One process that explained: where it began and ended, how long it took, how much memory it had at most."""
+    """One process that explained: where its first chunk ended and where it ended itself, and what that took."""
 
     began: int
     ended: int
     seconds: float
-    """From the first chunk to the end: without the start of Python and the check of the file."""
-    total_s: float
+    """Of the whole process, with the start of Python and the check of the file."""
+    rate: float
+    """States per second after the first chunk."""
+    cpu_rate: float
+    """States per second of processor time after the first chunk."""
     peak_mb: float
 
 
@@ -77,7 +80,7 @@ def measure(folder: Path, states: int, kills: int) -> None:
     undisturbed = explained(many, folder / "undisturbed", None)
     small = explained(few, folder / "few", None)
     same_bytes(folder / "killed", folder / "undisturbed")
-    same_values(many, folder / "killed", states)
+    same_values(folder / "killed", states)
     body = page(states, many, folder / "killed", killed, undisturbed, small)
     print(body)
     print(write("dataset-explanations", "Explanations of a file", body))
@@ -98,35 +101,26 @@ def made(path: Path, states: int) -> Path:
 
 def explained(file: Path, out: Path, goal: int | None) -> Process:
     """Run the command until it has explained `goal` states, then kill it; without a goal, to its end."""
-    command = [
-        sys.executable,
-        "-m",
-        "rsa2c.cli",
-        "explain",
-        AGENT,
-        "--of",
-        OF,
-        "--dataset",
-        str(file),
-        "--out",
-        str(out),
-    ]
-    began, rows, first, peak, started = done(out), done(out), None, 0.0, time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "rsa2c.cli", "explain", AGENT, "--of", OF]
+    began, first, peak, started = done(out), None, 0.0, time.perf_counter()
+    last = began, started, 0.0
+    process = subprocess.Popen([*command, "--dataset", str(file), "--out", str(out)], stdout=subprocess.DEVNULL)
     while process.poll() is None:
-        peak, rows = max(peak, peak_mb(process.pid)), max(rows, done(out))
+        rows, cpu, memory = done(out), cpu_s(process.pid), peak_mb(process.pid)
+        if cpu:
+            peak, last = max(peak, memory), (max(rows, last[0]), time.perf_counter(), cpu)
         if first is None and rows > began:
-            first = time.perf_counter(), rows
+            first = last
         if goal is not None and rows >= goal:
             os.kill(process.pid, signal.SIGKILL)
         time.sleep(POLL_S)
-    ended = time.perf_counter()
     if process.returncode != (0 if goal is None else -signal.SIGKILL):
         sys.exit(f"the command ended with {process.returncode}: {' '.join(command)}")
-    rows = len(ExplainedDataset.open(out)) if goal is None else done(out)
-    moment, at = first or (started, began)
-    print(f"{out.name}: {began:,} to {rows:,}{'' if goal is None else ', killed'}, {peak:,.0f} MB", flush=True)
-    return Process(at, rows, ended - moment, ended - started, peak)
+    total = len(ExplainedDataset.open(out)) if goal is None else done(out)
+    (_, second, cpu), (rows, begun, before) = last, first or (began, started, 0.0)
+    print(f"{out.name}: {began:,} to {total:,}{'' if goal is None else ', killed'}, {peak:,.0f} MB", flush=True)
+    rate, cpu_rate = ((total - rows) / max(spent, 1e-9) for spent in (second - begun, cpu - before))
+    return Process(rows, total, time.perf_counter() - started, rate, cpu_rate, peak)
 
 
 def done(out: Path) -> int:
@@ -146,6 +140,15 @@ def peak_mb(pid: int) -> float:
     return max((float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), default=0.0)
 
 
+def cpu_s(pid: int) -> float:
+    """The processor time of a process and its threads; 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return 0.0 if fields[0] == "Z" else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def same_bytes(one: Path, other: Path) -> None:
     names = [sorted(path.name for path in folder.iterdir()) for folder in (one, other)]
     if names[0] != names[1]:
@@ -155,7 +158,7 @@ def same_bytes(one: Path, other: Path) -> None:
             sys.exit(f"{name} of the killed run differs from that of the undisturbed one")
 
 
-def same_values(file: Path, out: Path, states: int) -> None:
+def same_values(out: Path, states: int) -> None:
     """Rows at the beginning, in the middle and at the end are those of `agent.explain`."""
     agent, told = rsa2c.load(AGENT), ExplainedDataset.open(out).load()
     for start in (0, states // 2, max(0, states - COMPARED)):
@@ -167,36 +170,28 @@ def same_values(file: Path, out: Path, states: int) -> None:
 def page(states: int, file: Path, out: Path, killed: list[Process], undisturbed: Process, small: Process) -> str:
     told = ExplainedDataset.open(out)
     size = sum(path.stat().st_size for path in out.iterdir())
+    processes = {f"killed and continued, process {k + 1}": each for k, each in enumerate(killed)}
     rows = [
-        f"| {name} | {each.began:,} | {each.ended:,} | {each.total_s:,.0f} | "
-        f"{(each.ended - each.began) / each.seconds:,.0f} | {each.peak_mb:,.0f} |"
-        for name, each in [
-            *((f"killed and continued, process {k + 1}", each) for k, each in enumerate(killed)),
-            ("undisturbed", undisturbed),
-            ("a hundredth of the states", small),
-        ]
+        f"| {name} | {each.began:,} | {each.ended:,} | {each.seconds:,.0f} | {each.rate:,.0f} | {each.cpu_rate:,.0f} | "
+        f"{each.peak_mb:,.0f} |"
+        for name, each in (processes | {"undisturbed": undisturbed}).items()
     ]
-    return "\n".join(
-        [
-            f"{states:,} states of Pendulum-v1 in an NPZ file of {file.stat().st_size / 1e6:,.0f} MB, explained by "
-            f"`rsa2c explain {AGENT} --of {OF} --dataset FILE` on the processor",
-            f"({told.game}; {len(told.asked['dataset']['columns'])} column, chunks of {told.asked['chunk']:,} states). "
-            f"The result has {size / 1e6:,.0f} MB.",
-            "",
-            "`from` and `to` count states, `from` after the first chunk of the process. `seconds` are of the whole "
-            "process. Other work may have shared the machine: the memory and the bytes do not depend on it, the rate "
-            "does.",
-            "",
-            "| run | from | to | seconds | states/s | peak MB |",
-            "|---|---|---|---|---|---|",
-            *rows,
-            "",
-            f"- The run that was killed {len(killed) - 1} times has the bytes of the undisturbed one in every file.",
-            f"- {COMPARED:,} rows at the beginning, in the middle and at the end have the values of `agent.explain`, "
-            "bit by bit.",
-            f"- The largest efficiency residual of all states is {told.largest_residual:.1e}.",
-        ]
-    )
+    input_mb, result_mb = (size / 1e6 for size in (file.stat().st_size, size))
+    return f"""{states:,} states of Pendulum-v1 in an NPZ file of {input_mb:,.0f} MB, explained on the processor by
+`rsa2c explain {AGENT} --of {OF} --dataset FILE`, in chunks of {told.asked["chunk"]:,} states. The result has
+{result_mb:,.0f} MB. Game: {told.game}.
+
+`from` is the end of a process's first chunk. Rates are measured from there on: of elapsed time, in which other work may
+have shared the processor, and of processor time. `seconds` are of the whole process.
+
+| run | from | to | seconds | states/s | states per processor second | peak MB |
+|---|---|---|---|---|---|---|
+{chr(10).join(rows)}
+| a hundredth of the states | | {small.ended:,} | {small.seconds:,.0f} | | | {small.peak_mb:,.0f} |
+
+- The run that was killed {len(killed) - 1} times has the bytes of the undisturbed one in every file.
+- {COMPARED:,} rows at the beginning, in the middle and at the end have the values of `agent.explain`, bit by bit.
+- The largest efficiency residual of all states is {told.largest_residual:.1e}."""
 
 
 if __name__ == "__main__":

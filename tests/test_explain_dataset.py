@@ -20,7 +20,7 @@ from faults import Disk
 from rsa2c.attribution import ExplainedDataset, dataset, explain, explain_dataset
 from rsa2c.attribution.models import Expansion
 from rsa2c.cli import main
-from rsa2c.errors import ConfigError, DataError, FileFormatError, NotFoundError, RunExistsError
+from rsa2c.errors import ConfigError, DataError, FileFormatError, MissingExtraError, NotFoundError, RunExistsError
 from rsa2c.files import HeldError, StorageError, holding
 from rsa2c.kernel.kernels import RBF, kernel_from_name
 
@@ -282,12 +282,15 @@ def test_states_that_are_not_finite_are_named_by_row(tmp_path, monkeypatch):
         explain_dataset(function, written(tmp_path / "a.npz", x), background, tmp_path / "out")
 
 
-def test_bad_arguments_leave_no_folder(tmp_path):
+def test_bad_arguments_leave_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
     function, x, background = problem()
     file = written(tmp_path / "a.npz", x)
     for options, error, message in (
         ({"rng": np.random.default_rng(0), "method": "cme"}, ConfigError, "leave out rng"),
         ({"chunk": 0}, ConfigError, "chunk must be at least 1, got 0"),
+        ({"device": "cuda", "interactions": True}, ConfigError, "interactions are computed on the processor"),
+        ({"device": "cuda"}, MissingExtraError, r"rsa2c\[gpu\]"),
         ({"ridge": 1.0}, ConfigError, "ridge is a setting of method='cme'"),
         ({"columns": ["states"]}, DataError, "no column of numbers 'states'"),
         ({"feature_names": ["a"]}, DataError, "must name all 3 features"),

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from rsa2c.attribution.explanation import Explanation
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.inputs import Groups, checked, named_features, named_players, picked_outputs
-from rsa2c.attribution.playing import Nodes, play_interventional, play_observational, settled_nodes
+from rsa2c.attribution.playing import Nodes, check_device, play_interventional, play_observational, settled_nodes
 from rsa2c.attribution.settings import InterventionalSettings, ObservationalSettings, Settings, settings_of
 from rsa2c.kernel.kernels import ProductKernel
 
@@ -96,6 +96,7 @@ class Prepared:
         options: dict[str, Any],
     ) -> Prepared:
         settings = settings_of(method, options)
+        check_device(settings, interactions)
         d = function.kernel.dimension
         players, names = named_players(groups, named_features(feature_names, d))
         picked = picked_outputs(outputs, function.output_names)

@@ -15,7 +15,7 @@ from rsa2c.attribution.cuda import FEW_PLAYERS, device, shapley_product_cuda
 from rsa2c.attribution.game import Game, spread
 from rsa2c.attribution.kme import choose_nodes, exact_nodes, interaction_product, shapley_product
 from rsa2c.attribution.progress import Progress, reporter
-from rsa2c.attribution.settings import DEFAULT_RANK, InterventionalSettings, ObservationalSettings
+from rsa2c.attribution.settings import DEFAULT_RANK, InterventionalSettings, ObservationalSettings, Settings
 from rsa2c.errors import ConfigError
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ def play_interventional(
 ) -> Played:
     """The game `kme`; `mean` (m,) is the function's mean over the background, from which all its values start."""
     if settings.device == "cuda":
-        return _on_gpu(game, settings, mean, interactions, show, nodes)
+        return _on_gpu(game, settings, mean, show, nodes)
     count, precision = nodes or settled_nodes(game, settings)
     d, states = game.player_count, len(game.states)
     times = d if interactions else 1
@@ -75,17 +75,19 @@ def play_interventional(
     return Played(values, base, None, pairs, statement)
 
 
+def check_device(settings: Settings, interactions: bool) -> None:
+    """Refuse a GPU that is not there, and what is not computed on one."""
+    if isinstance(settings, InterventionalSettings) and settings.device == "cuda":
+        if interactions:
+            raise ConfigError(
+                "interactions are computed on the processor: leave out device='cuda', or interactions=True."
+            )
+        device()
+
+
 def _on_gpu(
-    game: Game,
-    settings: InterventionalSettings,
-    mean: Array,
-    interactions: bool,
-    show: bool | None,
-    nodes: Nodes | None,
+    game: Game, settings: InterventionalSettings, mean: Array, show: bool | None, nodes: Nodes | None
 ) -> Played:
-    if interactions:
-        raise ConfigError("interactions are computed on the processor: leave out device='cuda', or interactions=True.")
-    device()
     states = len(game.states)
     if game.player_count <= FEW_PLAYERS:
         count, how = exact_nodes(game.player_count), "all coalitions, exact"
