@@ -25,6 +25,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numba
 import numpy as np
 from numpy.lib import format as npy
 
@@ -179,7 +180,7 @@ def page(states: int, file: Path, out: Path, killed: list[Process], undisturbed:
     input_mb, result_mb = (size / 1e6 for size in (file.stat().st_size, size))
     return f"""{states:,} states of Pendulum-v1 in an NPZ file of {input_mb:,.0f} MB, explained on the processor by
 `rsa2c explain {AGENT} --of {OF} --dataset FILE`, in chunks of {told.asked["chunk"]:,} states. The result has
-{result_mb:,.0f} MB. Game: {told.game}.
+{result_mb:,.0f} MB. Game: {told.game}. Threads: {numba.config.NUMBA_NUM_THREADS}.
 
 `from` is the end of a process's first chunk. Rates are measured from there on: of elapsed time, in which other work may
 have shared the processor, and of processor time. `seconds` are of the whole process.
