@@ -127,7 +127,9 @@ def fingerprint(agent: RSA2C) -> dict[str, str]:
         "scale": [state.scale.mean, state.scale.variance],
         "kept": [None] if kept is None else [*_policy(kept.policy), kept.epoch, kept.score, kept.episodes],
         "advantage": [agent.advantage.coefficients],
-        "importances": [agent.importances.moments, agent.importances.null, agent.importances.updates],
+        "importances": [
+            agent.importances.moments, agent.importances.null, agent.importances.explained, agent.importances.updates,
+        ],
         "background": [agent.background],
         "metrics": [sorted(row.items()) for row in agent.history],
         "attributions": [part for epoch, *rest in agent.attribution_log for part in (epoch - 1, *rest)],

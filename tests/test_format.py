@@ -15,6 +15,7 @@ from rsa2c.algorithm.snapshot import UPGRADES, Snapshot
 from rsa2c.attribution import Explanation
 from rsa2c.errors import FileFormatError
 from rsa2c.files import read_metadata, read_tensors, write_tensors
+from rsa2c.files.versions import VERSION
 from rsa2c.runs import folder as store
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent, resume_run
@@ -40,7 +41,7 @@ def test_files_of_version_1_predict_what_they_did(name):
 
 
 def test_a_run_folder_of_version_1_is_read_and_resumed(run):
-    assert run.read_config()["format"] == 4
+    assert run.read_config()["format"] == VERSION
     assert len(run.read_metrics()) == 6 == len(run.read_attributions()["epoch"])
     assert run.read_evaluations()["results"].shape == (2, 2)
     assert Explanation.load(run.path / "explanation.npz").values.shape == (3, 3, 1)
@@ -52,20 +53,20 @@ def test_a_folder_from_before_there_were_versions_is_of_version_1(run):
     document = yaml.safe_load(run.config_path.read_text())
     del document["format"]
     run.config_path.write_text(yaml.safe_dump(document))
-    assert run.read_config()["format"] == 4
+    assert run.read_config()["format"] == VERSION
 
 
 def test_an_old_run_is_upgraded_resumed_and_written_as_new(run):
     tensors, metadata = read_tensors(run.state_path, "state", UPGRADES)
     old, _ = read_tensors(run.state_path, "state", {})
-    assert metadata["version"] == 4 and metadata["config"]["guidance"] == "shadow"
+    assert metadata["version"] == VERSION and metadata["config"]["guidance"] == "shadow"
     assert "baseline" not in metadata["config"] and "value_step" not in metadata["config"]
     np.testing.assert_array_equal(tensors["attributions/epoch"], old["attributions/epoch"] + 1)
     assert read_metadata(run.state_path, "state")["epoch"] == metadata["epoch"], "means the same in both"
     assert run.read_config()["config"]["guidance"] == "shadow"
     before = read_version(run.model_path)
     resume_run(run.path, 480, track=False)
-    assert (before, read_version(run.model_path), read_version(run.state_path)) == (1, 4, 4)
+    assert (before, read_version(run.model_path), read_version(run.state_path)) == (1, VERSION, VERSION)
     assert load_agent(run).epoch == 7
     assert [epoch for epoch, _, _ in load_agent(run).attribution_log] == list(range(1, 8))
 
@@ -120,6 +121,19 @@ def test_version_3_had_one_knee_and_tried_a_kept_policy_once(tmp_path, monkeypat
     assert (state.kept.score, state.kept.episodes) == (3.0, 12)
 
 
+def test_version_4_took_the_floor_of_weights_as_it_was_set(tmp_path, monkeypatch):
+    agent = RSA2C("Pendulum-v1", seed=1, n_envs=2, attribution_every=1, attribution_warmup=1).learn(1_500)
+    agent.save(tmp_path / "new.safetensors")
+    tensors, metadata = read_tensors(tmp_path / "new.safetensors", "model", {})
+    assert 0.0 < tensors.pop("importances/explained").min() < 1.0
+    with monkeypatch.context() as patch:
+        patch.setattr(files.versions, "VERSION", 4)
+        write_tensors(tmp_path / "old.safetensors", tensors, metadata)
+    importances = Snapshot.load(tmp_path / "old.safetensors").state.importances
+    np.testing.assert_array_equal(importances.explained, 1.0)
+    np.testing.assert_array_equal(importances.moments, agent.importances.moments)
+
+
 def read_version(path):
     content = path.read_bytes()
     found = re.search(rb'\\"version\\":(\d+)', content[:4096])
@@ -132,15 +146,15 @@ def test_upgrades_come_in_order_and_once(run, monkeypatch):
     def note(number):
         return lambda t, m: (t, {**m, "steps": [*m.get("steps", []), number]})
 
-    # Nothing changed from 2 to 3, nor from 4 on
+    # nothing changed from 2 to 3, nor from 4 on
     assert read_tensors(run.model_path, None, {number: note(number) for number in (3, 1)})[1]["steps"] == [1, 3]
 
 
 def test_an_upgrade_that_finds_a_damaged_file_says_so(run, monkeypatch):
     monkeypatch.setitem(store.UPGRADES, 1, lambda document: document["no such"])
-    with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 4.*no such"):
+    with pytest.raises(FileFormatError, match=rf"cannot be upgraded to version {VERSION}.*no such"):
         read_tensors(run.model_path, None, {1: lambda tensors, metadata: (tensors["no such"], metadata)})
-    with pytest.raises(FileFormatError, match=r"cannot be upgraded to version 4.*no such"):
+    with pytest.raises(FileFormatError, match=rf"cannot be upgraded to version {VERSION}.*no such"):
         run.read_config()
 
 
@@ -152,9 +166,10 @@ def test_a_setting_of_version_1_that_cannot_be_kept_is_named(run):
         run.read_config()
 
 
-@pytest.mark.parametrize("version", [5, 0, -1, True, "1", None])
+@pytest.mark.parametrize("version", [VERSION + 1, 0, -1, True, "1", None])
 def test_a_version_that_is_not_ours_is_refused_with_the_remedy(run, version):
     document = yaml.safe_load(run.config_path.read_text())
     run.config_path.write_text(yaml.safe_dump({**document, "format": version}))
-    with pytest.raises(FileFormatError, match=r"pip install -U rsa2c" if version == 5 else "format version is"):
+    says = "pip install -U rsa2c" if version == VERSION + 1 else "format version is"
+    with pytest.raises(FileFormatError, match=says):
         run.read_config()

@@ -28,7 +28,7 @@ def test_the_null_separates_useful_from_useless_features():
     for _ in range(8):
         explained = shadow_critic(states, [target], "rbf", rule.attribution_centres, rng)
         moments, null, _ = measure(explained, 8, rule, rng)
-        importances = importances.updated(moments, null, rule.moment_decay)
+        importances = importances.updated(moments, null, explained.explained, rule.moment_decay)
     weights = importances.weights(rule.weight_floor, length_scale=3.0)
     assert weights[:2].min() > 1.5
     assert weights[2:].max() < 0.5
@@ -59,19 +59,42 @@ def test_what_is_logged_is_the_mean_absolute_attribution_whatever_guides():
 def test_weights_keep_floor_and_sum(floor, power, monkeypatch):
     rng = np.random.default_rng(1)
     monkeypatch.setattr(guidance, "WEIGHT_POWER", power)
-    importances = Importances(rng.uniform(0, 5, (2, 6)), np.array([0.7, 1.1]), 9)
+    importances = Importances(rng.uniform(0, 5, (2, 6)), np.array([0.7, 1.1]), np.ones(2), 9)
     weights = importances.weights(floor, length_scale=1e3)
     assert weights.sum() == pytest.approx(6)
     assert weights.min() >= floor - 1e-12
 
 
+def test_the_floor_is_the_one_set_where_all_is_explained_and_one_where_nothing_is():
+    moments, null = np.array([[9.0, 0.0, 0.0, 0.0]]), np.array([0.1])
+    smallest = [Importances(moments, null, np.array([e]), 3).weights(0.04, 1e3).min() for e in (1.0, 0.5, 0.0)]
+    np.testing.assert_allclose(smallest, [0.04, 0.2, 1.0])
+
+
+def test_the_share_explained_is_that_of_the_regression():
+    states, target, rng = useful_and_useless()
+    noise = rng.normal(size=(len(states), 3))
+    explained = shadow_critic(states, [target, noise], "rbf", 200, rng)
+    predicted = (explained.dictionary.features(states.dtype)(explained.x) @ explained.coefficients)[:, 0]
+    wanted = _rows_of(explained, states, target)
+    wanted = (wanted - wanted.mean()) / wanted.std()
+    assert explained.explained[0] == pytest.approx(1 - np.mean((wanted - predicted) ** 2))
+    assert explained.explained[1] < 0.15 < 0.4 < explained.explained[0]
+
+
+def _rows_of(explained, states, target):
+    """The targets in the order in which the regression drew the states."""
+    order = {row.tobytes(): k for k, row in enumerate(states)}
+    return np.array([target[order[row.tobytes()], 0] for row in np.ascontiguousarray(explained.x[:, :8])])
+
+
 def test_nothing_above_the_null_means_equal_weights():
-    importances = Importances(np.full((1, 4), 0.5), np.array([1.0]), 3)
+    importances = Importances(np.full((1, 4), 0.5), np.array([1.0]), np.ones(1), 3)
     np.testing.assert_array_equal(importances.weights(0.3, 1.0), 1.0)
 
 
 def test_no_length_scale_under_the_shortest():
-    importances = Importances(np.array([[9.0, 0.0, 0.0, 0.0]]), np.array([0.0]), 3)
+    importances = Importances(np.array([[9.0, 0.0, 0.0, 0.0]]), np.array([0.0]), np.ones(1), 3)
     weights = importances.weights(0.3, length_scale=0.9)
     assert 0.9 / np.sqrt(weights.max()) == pytest.approx(guidance.SHORTEST_LENGTH_SCALE)
 
@@ -80,7 +103,7 @@ def test_averages_are_plain_means_first():
     importances = Importances.none(2)
     rows = np.arange(10.0).reshape(5, 1, 2)
     for row in rows:
-        importances = importances.updated(row, np.array([1.0]), decay=0.97)
+        importances = importances.updated(row, np.array([1.0]), np.ones(1), decay=0.97)
     np.testing.assert_allclose(importances.moments, rows.mean(axis=0))
 
 

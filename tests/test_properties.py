@@ -245,7 +245,8 @@ def test_guidance_gives_positive_weights(x, size, method, seed):
     target = size * (np.sin(x[:, :1].astype(np.float64)) + rng.normal(size=(len(x), 1)))
     explained = shadow_critic(x, [target], "rbf", 10, rng)
     moments, null, phi = measure(explained, x.shape[1], rule, rng)
-    weights = Importances.none(x.shape[1]).updated(moments, null, rule.moment_decay).weights(rule.weight_floor, 1.0)
+    importances = Importances.none(x.shape[1]).updated(moments, null, np.ones(len(null)), rule.moment_decay)
+    weights = importances.weights(rule.weight_floor, 1.0)
     assert np.all(np.isfinite(phi)) and np.all(np.isfinite(weights)) and np.all(weights > 0)
     assert weights.sum() <= x.shape[1] * (1 + 1e-9)
 

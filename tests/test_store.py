@@ -49,7 +49,7 @@ def run(tmp_path):
 
 def test_what_is_written_is_read(model):
     tensors, metadata = read_tensors(model, "model")
-    assert metadata == {**METADATA, "format": "rsa2c", "version": 4}
+    assert metadata == {**METADATA, "format": "rsa2c", "version": versions.VERSION}
     assert set(tensors) == set(TENSORS)
     for name, array in TENSORS.items():
         np.testing.assert_array_equal(tensors[name], array)

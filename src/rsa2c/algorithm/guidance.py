@@ -59,22 +59,25 @@ class Importances:
     """(sources, d)"""
     null: NDArray[np.float64]
     """(sources,)"""
+    explained: NDArray[np.float64]
+    """(sources,): share of each source's variance that the attribution critic explains."""
     updates: int = 0
 
     @classmethod
     def none(cls, dimension: int) -> Importances:
         """Before anything was measured."""
-        return cls(np.zeros((0, dimension)), np.zeros(0))
+        return cls(np.zeros((0, dimension)), np.zeros(0), np.zeros(0))
 
-    def updated(self, moments: NDArray, null: NDArray, decay: float) -> Importances:
+    def updated(self, moments: NDArray, null: NDArray, explained: NDArray, decay: float) -> Importances:
         """A plain mean over the first measurements, then an average that forgets with `decay`."""
         if self.updates == 0:
-            return Importances(moments, null, 1)
+            return Importances(moments, null, explained, 1)
         keep = min(decay, self.updates / (self.updates + 1.0))
         return replace(
             self,
             moments=keep * self.moments + (1 - keep) * moments,
             null=keep * self.null + (1 - keep) * null,
+            explained=keep * self.explained + (1 - keep) * explained,
             updates=self.updates + 1,
         )
 
@@ -85,14 +88,16 @@ class Importances:
         return np.divide(excess, totals, out=np.zeros_like(excess), where=totals > 0).sum(axis=0)
 
     def weights(self, floor: float, length_scale: float) -> NDArray[np.float64]:
-        """(d,): kernel weights w_i = floor + (1 - floor) d I_i^p / sum_l I_l^p, I the importance above the null.
+        """(d,): kernel weights w_i = f + (1 - f) d I_i^p / sum_l I_l^p, I the importance above the null.
 
-        They sum to d, less what the shortest length scale cuts off.
+        They sum to d, less what the shortest length scale cuts off. f = floor^e, where e is the share of the value's
+        variance that is explained: what little explains the value says little about which features are useless.
         """
         importance = self.above_null()
         d = len(importance)
         if importance.sum() == 0:
             return np.ones(d)
+        floor **= float(self.explained[0])
         importance = np.where(importance > 0, importance**WEIGHT_POWER, 0.0)
         weights = floor + (1 - floor) * d * importance / importance.sum()
         return np.minimum(weights, (length_scale / SHORTEST_LENGTH_SCALE) ** 2)
@@ -106,6 +111,8 @@ class Explained:
     dictionary: Dictionary
     coefficients: NDArray[np.float64]
     sources: list[slice]
+    explained: NDArray[np.float64]
+    """(sources,): share of each source's variance that the expansion explains; 1 where it is what is attributed."""
     samples: int = 0
     """States the expansion was fitted to; 0 for the Value Critic, which was given."""
     candidates: int = 0
@@ -120,7 +127,7 @@ class Explained:
 
 def value_critic(states: NDArray, value: RKHSFunction) -> Explained:
     """The Value Critic itself, as in the paper: no shadow features, hence no null."""
-    return Explained(states, value.dictionary, value.coefficients, [slice(0, 1)])
+    return Explained(states, value.dictionary, value.coefficients, [slice(0, 1)], np.ones(1))
 
 
 def shadow_critic(
@@ -150,7 +157,9 @@ def shadow_critic(
     targets_of_all = np.column_stack(standardised)
     remedy = "Lower attribution_centres"
     coefficients = ridge_regression(phi, targets_of_all, dictionary.gram, RIDGE, "the attribution critic", remedy)
-    return Explained(x, dictionary, coefficients, sources, len(x), count)
+    unexplained = np.square(targets_of_all - phi @ coefficients)
+    explained = np.array([max(0.0, 1.0 - float(unexplained[:, s].mean())) for s in sources])
+    return Explained(x, dictionary, coefficients, sources, explained, len(x), count)
 
 
 def enumerates(players: int) -> bool:

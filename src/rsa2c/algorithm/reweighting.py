@@ -59,7 +59,7 @@ def attribute_and_reweight(
     rng, d = rngs[0], batch.points.shape[1]
     explained = _explained(rule, value, batch, values, advantage, config.kernel, rng)
     moments, null, phi = measure(explained, d, rule, rng)
-    importances = importances.updated(moments, null, rule.moment_decay)
+    importances = importances.updated(moments, null, explained.explained, rule.moment_decay)
     guided = replace(unchanged, importances=importances, work=explained.work)
     if importances.updates > rule.attribution_warmup:
         weights = _weights(importances, rule, policy.mean.kernel.length_scale)

@@ -56,6 +56,7 @@ TRAINING_SHAPES = {
     **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
     "importances/moments": "s d",
     "importances/null": "s",
+    "importances/explained": "s",
 }
 """What a model has besides."""
 KEPT = "kept/"
@@ -105,6 +106,7 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "scale/variance": state.scale.variance,
         "importances/moments": state.importances.moments,
         "importances/null": state.importances.null,
+        "importances/explained": state.importances.explained,
     }
     metadata: Metadata = {
         "kind": "state" if checkpoint else "model",
@@ -198,7 +200,9 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     updates = count(metadata["importance_updates"], "importance_updates")
     return TrainingState(
         **_acting(tensors, tails, bounds, config, task),
-        importances=Importances(tensors["importances/moments"], tensors["importances/null"], updates),
+        importances=Importances(
+            tensors["importances/moments"], tensors["importances/null"], tensors["importances/explained"], updates
+        ),
         scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         epoch=count(metadata["epoch"], "epoch"),
         steps=count(metadata["num_timesteps"], "num_timesteps"),

@@ -57,9 +57,15 @@ def _from_version_3(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
     return tensors, {**upgraded, "knee": 1.0 if metadata["tails"] == "logarithmic" else None}
 
 
+def _from_version_4(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
+    """Version 4 took the floor of kernel weights as it was set, however much of the value was explained."""
+    return {**tensors, "importances/explained": np.ones_like(tensors["importances/null"])}, metadata
+
+
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {
     1: _from_version_1,
     2: _from_version_2,
     3: _from_version_3,
+    4: _from_version_4,
 }
 """What turns a file of format version n into one of version n + 1."""

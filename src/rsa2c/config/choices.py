@@ -158,8 +158,8 @@ class ShadowGuidance:
     """Centres of the attribution critic."""
     moment_decay: Annotated[float, UNIT] = 0.9
     """Decay of the moving average of importances."""
-    weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.1
-    """Share of equal weights mixed in."""
+    weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.02
+    """Share of equal weights mixed in where the value is explained in full; it is more where less is explained."""
     value_kernel: Literal["plain", "guided"] = "guided"
     """Whether the Value Critic's kernel takes the feature weights too."""
     trust_region: Annotated[float, POSITIVE] = 0.02

@@ -14,7 +14,7 @@ Metadata = dict[str, Any]
 Upgrade = TypeVar("Upgrade", bound=Callable[..., Any])
 
 FORMAT = "rsa2c"
-VERSION = 4
+VERSION = 5
 """Version of the format of models, checkpoints and `config.yaml`."""
 
 

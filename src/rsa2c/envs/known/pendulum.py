@@ -31,7 +31,6 @@ EXCEPTIONS: dict[str, Any] = {
     "attribution_every": 2,
     "attribution_warmup": 4,
     "moment_decay": 0.97,
-    "weight_floor": 0.02,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
