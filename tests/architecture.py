@@ -16,6 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("envs",),
     ("config",),
     ("algorithm",),
+    ("workers",),
     ("robustness", "export"),
     ("evaluation", "plots"),
     ("closed_loop", "progress", "sb3", "trained", "agent"),

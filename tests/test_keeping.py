@@ -12,7 +12,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rsa2c import RSA2C, evaluate
 from rsa2c.algorithm import keeping
-from rsa2c.algorithm.keeping import first_episodes, keep_best
+from rsa2c.algorithm.keeping import keep_best
+from rsa2c.algorithm.trials import first_episodes
+from rsa2c.algorithm.workers import Workers
 
 SMALL = {"n_envs": 4, "horizon": 200, "capacity": 32, "initial_centres": 16}
 
@@ -34,7 +36,8 @@ def test_first_episodes_are_those_of_an_evaluation(trained: RSA2C, mode: Autores
 
 def test_a_worse_policy_does_not_replace_the_one_kept(trained: RSA2C, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 1)
-    state, env, config = trained.state, trained.env, trained.config
+    state, config = trained.state, trained.config
+    env = trained.workers
     first = keep_best(state, 0, env, config)
     assert first is not None and first.policy is state.policy and first.score > 1.0
     worse = replace(state.policy, mean=replace(state.policy.mean, coefficients=-state.policy.mean.coefficients))
@@ -52,14 +55,16 @@ def test_the_policy_kept_is_tried_again_and_its_score_is_the_mean_of_all_its_epi
     seen: list[np.ndarray] = []
     steps: list[int] = []
 
-    def watched(*arguments: Any) -> tuple[np.ndarray, int]:
-        returns, length = first_episodes(*arguments)
+    def watched(self: Workers, *arguments: Any) -> tuple[np.ndarray, int]:
+        returns, length = plain(self, *arguments)
         seen.append(returns)
         steps.append(4 * length)
         return returns, length
 
-    monkeypatch.setattr(keeping, "first_episodes", watched)
-    state, env, config = trained.state, trained.env, trained.config
+    plain = Workers.first_episodes
+    monkeypatch.setattr(Workers, "first_episodes", watched)
+    state, config = trained.state, trained.config
+    env = trained.workers
     first = keep_best(state, 0, env, config)
     assert first is not None and first.episodes == 4 * len(seen) and first.score == pytest.approx(np.mean(seen))
     assert sum(steps) >= 12 * 900 > sum(steps[:-1]), "short episodes: as many as the steps of twelve allow"
@@ -99,9 +104,10 @@ def test_a_policy_that_replaces_another_was_tried_as_often(trained: RSA2C, monke
 
 def test_between_trials_and_by_choice_nothing_is_tried(trained: RSA2C) -> None:
     state, config = trained.state, trained.config
+    env = trained.workers
     assert state.steps < keeping.STEPS_BETWEEN_TRIALS
-    assert keep_best(state, 0, trained.env, config) is None
-    assert keep_best(replace(state, steps=10**6), 0, trained.env, config.updated(keep="last")) is None
+    assert keep_best(state, 0, env, config) is None
+    assert keep_best(replace(state, steps=10**6), 0, env, config.updated(keep="last")) is None
 
 
 def test_the_kept_policy_acts_and_the_last_one_learns(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

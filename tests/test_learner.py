@@ -160,8 +160,8 @@ def test_an_epoch_is_a_function_of_the_state():
     """The same state gives the same next state, and is itself not changed."""
     agent = small_agent()
     before, state = content(agent), agent.state
-    first, record = module.epoch(state, agent.env, agent.config)
-    second, again = module.epoch(state, agent.env, agent.config)
+    first, record = module.epoch(state, agent.workers, agent.config)
+    second, again = module.epoch(state, agent.workers, agent.config)
     assert content(agent) == before and agent.state is state
     np.testing.assert_array_equal(first.policy.mean.coefficients, second.policy.mean.coefficients)
     np.testing.assert_array_equal(first.background, second.background)
@@ -447,16 +447,18 @@ def test_inputs_that_follow_the_states_leave_the_policy_where_it_is():
     """When the scale of the visited states has drifted, the kernel takes it, and the policy hardly moves."""
     agent = small_agent("advanced-ac", scaling="following", epochs=4)
     far = replace(agent.state.scale, variance=4.0 * agent.state.scale.variance)
-    batch = roll_out(agent.policy, agent.env, 50, agent.config, np.random.default_rng(0))
-    policy, value, scale, batch, moves = follow_states(
-        agent.policy, agent.state.value, far, batch, agent.config, 4, np.random.default_rng(1)
+    samples = roll_out(agent.policy, agent.workers, 50, agent.config, np.random.default_rng(0))
+    policy, value, scale, moves = follow_states(
+        agent.policy, agent.state.value, far, samples, agent.config, 4, np.random.default_rng(1)
     )
+    batch = samples.gathered()
     assert moves and policy.mean.kernel.metric.std == pytest.approx(np.sqrt(scale.variance))
     assert agent.policy.divergence(agent.policy_mean(batch.raw), policy.mean(batch.raw)) < 0.03
     np.testing.assert_allclose(batch.points, policy.mean.coordinates(batch.raw), atol=1e-12)
     np.testing.assert_array_equal(value.kernel.metric.std, policy.mean.kernel.metric.std)
-    still = follow_states(policy, value, scale, batch, agent.config, 4, np.random.default_rng(1))
-    assert still[0] is policy and still[3] is batch, "nothing drifted since"
+    still = follow_states(policy, value, scale, samples, agent.config, 4, np.random.default_rng(1))
+    assert still[0] is policy, "nothing drifted since"
+    np.testing.assert_array_equal(samples.gathered().points, batch.points)
 
 
 def test_weights_and_scale_change_by_one_operation():
@@ -505,9 +507,9 @@ def test_the_kl_of_a_step_anneals_with_the_steps_made():
 
 def test_the_policy_can_shrink_a_little_in_each_epoch():
     agent = small_agent("advanced-ac")
-    state, env, config = agent.state, agent.env, agent.config
-    kept, _ = module.epoch(state, env, config)
-    shrunk, _ = module.epoch(state, env, config.updated(policy_decay=0.1))
+    state, workers, config = agent.state, agent.workers, agent.config
+    kept, _ = module.epoch(state, workers, config)
+    shrunk, _ = module.epoch(state, workers, config.updated(policy_decay=0.1))
     before = state.policy.mean.grow(kept.policy.mean.dictionary).coefficients
     difference = kept.policy.mean.coefficients - shrunk.policy.mean.coefficients
     np.testing.assert_allclose(difference, 0.1 * before, atol=1e-12)
@@ -523,9 +525,9 @@ def test_the_discount_looks_no_further_than_an_episode_lasts(limit, gamma):
 
 def test_no_state_of_the_batch_sees_a_larger_kl_than_allowed():
     agent = small_agent("advanced-ac", kl=0.5)
-    state, env, config = agent.state, agent.env, agent.config
-    free, record = module.epoch(state, env, config)
-    bounded, small = module.epoch(state, env, config.updated(kl_largest=0.01))
+    state, workers, config = agent.state, agent.workers, agent.config
+    free, record = module.epoch(state, workers, config)
+    bounded, small = module.epoch(state, workers, config.updated(kl_largest=0.01))
     assert small.metrics["kl"] < record.metrics["kl"]
     before = state.policy.mean.grow(free.policy.mean.dictionary)
     states = np.vstack([bounded.background, bounded.policy.mean.remembered_states])

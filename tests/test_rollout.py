@@ -6,8 +6,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from probes import Broken, Counter, counters
+from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.estimates import advantages, discounted_returns
-from rsa2c.algorithm.rollout import Batch, collect
+from rsa2c.algorithm.rollout import collect
 from rsa2c.envs import make_env
 from rsa2c.envs.wrappers import AppendedNoise, VectorDisturbed
 from rsa2c.errors import ConfigError, DataError, EnvError

@@ -18,8 +18,10 @@ from rsa2c.algorithm.automatic import Sizes, last_step
 from rsa2c.algorithm.epoch import Around, EpochRecord, epoch
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.snapshot import Snapshot
+from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
 from rsa2c.algorithm.warmup import settled, warm_up
+from rsa2c.algorithm.workers import Workers
 from rsa2c.config import Config, make_config
 from rsa2c.envs import EnvLike, Source, env_id, make_env
 from rsa2c.envs.modules import use_module
@@ -29,6 +31,7 @@ from rsa2c.errors import ConfigError, EnvError
 from rsa2c.progress import progress
 from rsa2c.sb3.callbacks import Callback, StopTraining, hooks
 from rsa2c.sb3.methods import SB3Methods, check_sb3_arguments
+from rsa2c.workers import check_workers, hired
 from rsa2c.zoo import located
 
 
@@ -39,7 +42,8 @@ class RSA2C(SB3Methods):
     arguments), a VectorEnv, SB3's VecEnv, or a pool of EnvPool; any setting of `Config` is a keyword argument. What can
     be asked of the agent (predict, explain, certify, ...) is in `Trained`; this class trains, saves and loads.
     `feature_names` names the features: a list, a mapping from name to unit, or a YAML file with either. `verbose` and
-    `tensorboard_log` are for `learn`, as in SB3.
+    `tensorboard_log` are for `learn`, as in SB3. With `workers` above 1 the environments are spread over as many
+    processes, or with `cluster` over actors of a Ray cluster ("auto", "local", or an address); the result is the same.
     """
 
     preset: str
@@ -61,14 +65,19 @@ class RSA2C(SB3Methods):
         verbose: int = 0,
         tensorboard_log: str | PathLike[str] | None = None,
         device: str = "auto",
+        workers: int = 1,
+        cluster: str | None = None,
         snapshot: Snapshot | None = None,
         **settings: Any,
     ) -> None:
         check_sb3_arguments(env, algorithm, device, verbose, settings)
+        check_workers(workers, cluster)
         use_module(env)
         self.verbose, self.tensorboard_log = verbose, None if tensorboard_log is None else Path(tensorboard_log)
         self._source = None if env is None else Source.of(env, env_kwargs)
         self._env: VectorEnv | None = None
+        self._workers: Workers | None = None
+        self._spread = workers, cluster
         if snapshot is not None and (algorithm or settings or feature_names):
             raise ConfigError("a snapshot has its algorithm, settings and feature names already; leave them out.")
         given = snapshot
@@ -95,16 +104,37 @@ class RSA2C(SB3Methods):
             probe = _make_env(source, config, None)
             try:
                 task, config = settled(probe, source, names, config, brought)
+                box: Any = probe.single_action_space
             finally:
                 if source.vector is None:
                     probe.close()
-            self._env = _make_env(source, config, Sizes.of(config).n_envs)
             try:
-                state, config = warm_up(self._env, config, task)
+                self._workers = self._hired(source, config, task)
+                state, config = warm_up(self._workers, box, config, task)
             except BaseException:
                 self.close()
                 raise
         return Snapshot(task, preset, config, state)
+
+    def _hired(self, source: Source, config: Config, task: Task) -> Workers:
+        """Whoever holds the training environments: this process, or as many workers as were asked for."""
+        workers, cluster = self._spread
+        if workers > 1 or cluster is not None:
+            return hired(source, config, task, workers, cluster)
+        if self._env is None:
+            self._env = _make_env(source, config, Sizes.of(config).n_envs)
+        return Workers(self._env, config)
+
+    @property
+    def workers(self) -> Workers:
+        """Whoever holds the training environments, hired when first needed."""
+        if self._workers is None:
+            if self._spread == (1, None):
+                self._workers = Workers(self.env, self.config)
+            else:
+                self._check_spaces_of(self.source)
+                self._workers = self._hired(self.source, self._config_for(self.source), self.task)
+        return self._workers
 
     def learn(
         self,
@@ -153,7 +183,7 @@ class RSA2C(SB3Methods):
         """
         self.steps_under_way = 0
         try:
-            self.state, self.record = epoch(self.state, self.env, self.config, around, observe)
+            self.state, self.record = epoch(self.state, self.workers, self.config, around, observe)
         except StopTraining:
             raise
         except BaseException:
@@ -188,9 +218,12 @@ class RSA2C(SB3Methods):
         return self._env
 
     def _made(self, source: Source, n_envs: int | None) -> VectorEnv:
-        """Environments for an agent that was begun in others, whose backend may not have these."""
+        return _make_env(source, self._config_for(source), n_envs)
+
+    def _config_for(self, source: Source) -> Config:
+        """The settings for environments of an agent that was begun in others, whose backend may not have these."""
         same = source.id is not None and source.id == self.env_id
-        return _make_env(source, self.config if same else self.config.updated(backend="auto"), n_envs)
+        return self.config if same else self.config.updated(backend="auto")
 
     def _check_spaces_of(self, source: Source) -> None:
         env = self._made(source, source.n_envs)
@@ -214,7 +247,10 @@ class RSA2C(SB3Methods):
         raise EnvError(f"the agent has {what}. Give the environment it was trained on, {self.env_id}.")
 
     def close(self) -> None:
-        """Close the training environments, unless they are the caller's own."""
+        """Close the training environments, unless they are the caller's own, and let workers go."""
+        if self._workers is not None:
+            self._workers.close()
+        self._workers = None
         if self._env is not None and (self._source is None or self._source.vector is None):
             self._env.close()
         self._env = None
@@ -231,7 +267,8 @@ class RSA2C(SB3Methods):
     @classmethod
     def load(cls, path: str | PathLike[str], env: EnvLike | None = None, **options: Any) -> RSA2C:
         """The agent in a file, or zoo:ID; `env` is needed to train further only if it was trained on a factory or
-        VectorEnv, and must have the same spaces. Options are `verbose`, `tensorboard_log` and `device`."""
+        VectorEnv, and must have the same spaces. Options are `verbose`, `tensorboard_log`, `device`, `workers` and
+        `cluster`."""
         return cls.of(Snapshot.load(located(path)), env, **options)
 
     @classmethod

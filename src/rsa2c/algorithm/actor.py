@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,12 +18,19 @@ from rsa2c.algorithm.rollout import Act
 from rsa2c.errors import ConfigError, EnvError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.kernel.rowwise import rowwise
 
 SMALLEST_SIGMA = 0.1
 """Least standard deviation that is learned, in units of the squashed action's half width: below it a batch says too
 little about other actions."""
 NEAR = 1e-6
 """Steps of u below which a quotient of differences is less precise than the slope in their middle."""
+
+
+class Normals(Protocol):
+    """Where exploration noise comes from: a generator, or one for each environment."""
+
+    def standard_normal(self, size: Any, /) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +133,13 @@ class GaussianPolicy:
         sigma = ", ".join(f"{each:.3g}" for each in self.sigma)
         return f"GaussianPolicy(mean={self.mean!r}, sigma=({sigma}), squash={self.bounds.squash!r})"
 
-    def sampler(self, rng: np.random.Generator, dtype: np.dtype | type, correlation: float = 0.0) -> Act:
+    def sampler(self, rng: Normals, dtype: np.dtype | type, correlation: float = 0.0) -> Act:
         """The map from coordinates (n, d) to mean, sampled u and action that `rollout.collect` calls."""
-        features = self.mean.dictionary.features(dtype)
-        coefficients = self.mean.coefficients.astype(dtype)
+        at = rowwise(self.mean, dtype)
         noise = correlated_noise(rng, correlation)
 
         def act(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-            mean = features(x) @ coefficients
+            mean = at(x)
             u = mean + self.sigma * noise(mean.shape)
             return mean, u, self.bounds.action(u)
 
@@ -154,7 +160,7 @@ class GaussianPolicy:
         return replace(self, mean=replace(self.mean, coefficients=self.mean.coefficients + size * direction))
 
 
-def correlated_noise(rng: np.random.Generator, correlation: float) -> Callable[[tuple[int, ...]], NDArray[np.float64]]:
+def correlated_noise(rng: Normals, correlation: float) -> Callable[[tuple[int, ...]], NDArray[np.float64]]:
     """Standard normal noise of a given shape at each call: e_t = rho e_{t-1} + sqrt(1 - rho^2) xi_t, e_0 = xi_0."""
     last: NDArray[np.float64] | None = None
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import released, schedules
 from rsa2c.algorithm.automatic import Sizes
-from rsa2c.algorithm.rollout import Batch, thinned
+from rsa2c.algorithm.samples import Samples
 from rsa2c.algorithm.work import Basis, Growth
 from rsa2c.config import AnnealedAdmission, Config, LargestError, NoReplacement
 from rsa2c.kernel.dictionary import cheapest_removals
@@ -21,15 +21,15 @@ ADMISSION_LIMIT = 64
 def admit(
     mean: RKHSFunction,
     value: RKHSFunction | None,
-    batch: Batch,
+    samples: Samples,
     config: Config,
     epoch: int,
     rng: np.random.Generator,
 ) -> tuple[RKHSFunction, RKHSFunction | None, tuple[Growth, ...]]:
-    """Actor's mean and Value Critic on dictionaries that have seen the batch."""
+    """Actor's mean and Value Critic on dictionaries that have seen the samples."""
     if isinstance(config.admission, AnnealedAdmission) and epoch % config.admission.admission_every:
         return mean, value, ()
-    candidates = thinned(batch.raw_states, config.admission.admission_candidates, rng)
+    candidates = samples.thinned(config.admission.admission_candidates, rng)
     mean, growth = _grown(mean, candidates, config, epoch)
     growths = [growth]
     if value is not None:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
-from rsa2c.algorithm.rollout import Batch
+from rsa2c.algorithm.batch import Batch
 from rsa2c.errors import DataError
-from rsa2c.kernel.linalg import second_moment, solve_positive
+from rsa2c.kernel.linalg import moment_of, solve_positive
 
 
 def lstd(
@@ -34,19 +34,39 @@ def lstd(
     terminated) Phi' - Phi, eligibility traces Z, and the values v (N,) of the `previous` fit at the states: the fixed
     point of ridge regression on lambda-returns, with `damping` times the mean squared change of the values as penalty.
     """
-    if gamma == 1 and not batch.terminated.any():
+    sums = lstd_sums(phi, batch, gamma, lam, previous if damping > 0 else None)
+    return lstd_solution(sums, gamma, ridge, gram, damping)
+
+
+LSTDSums = tuple[NDArray, NDArray, NDArray | None, NDArray | None, int, int]
+"""Z^T F and Z^T r, Phi^T Phi and Phi^T v where a previous fit damps, N, and the number of terminations."""
+
+
+def lstd_sums(phi: NDArray, batch: Batch, gamma: float, lam: float, previous: NDArray | None = None) -> LSTDSums:
+    """What LSTD needs of a batch: sums over transitions, in the precision of phi, features with a constant."""
+    phi = np.concatenate([phi, np.ones((len(phi), 1), phi.dtype)], axis=1)
+    traces, differences = _traces_and_differences(phi, batch.segment, batch.terminated, gamma, gamma * lam)
+    system, right, ended = traces.T @ differences, traces.T @ batch.rewards.astype(phi.dtype), batch.terminated.sum()
+    if previous is None:
+        return system, right, None, None, batch.n, int(ended)
+    states = np.ascontiguousarray(phi[batch.state_index])
+    return system, right, states.T @ states, states.T @ previous.astype(phi.dtype), batch.n, int(ended)
+
+
+def lstd_solution(
+    sums: LSTDSums, gamma: float, ridge: float, gram: NDArray, damping: float = 0.0
+) -> tuple[NDArray[np.float64], float]:
+    """The solution that `lstd` describes, from its sums."""
+    products, rewards, squares, values, n, terminations = sums
+    if gamma == 1 and not terminations:
         raise DataError(
             "with gamma = 1 and no episode that terminates, the value has no finite solution. Set gamma below 1."
         )
-    phi = np.concatenate([phi, np.ones((len(phi), 1), phi.dtype)], axis=1)
-    traces, differences = _traces_and_differences(phi, batch.segment, batch.terminated, gamma, gamma * lam)
-    system = -(traces.T @ differences).astype(np.float64) / batch.n
+    system, right = -products.astype(np.float64) / n, rewards.astype(np.float64) / n
     system[:-1, :-1] += ridge * gram
-    right = (traces.T @ batch.rewards.astype(phi.dtype)).astype(np.float64) / batch.n
-    if previous is not None and damping > 0:
-        states = np.ascontiguousarray(phi[batch.state_index])
-        system += damping * (states.T @ states).astype(np.float64) / batch.n
-        right += damping * (states.T @ previous.astype(phi.dtype)).astype(np.float64) / batch.n
+    if squares is not None and values is not None:
+        system += damping * squares.astype(np.float64) / n
+        right += damping * values.astype(np.float64) / n
     solution = lu_solve(lu_factor(system), right)
     require_finite(solution, "the LSTD solution", "raise value_ridge")
     return solution[:-1], float(solution[-1])
@@ -74,8 +94,6 @@ def _traces_and_differences(
 class AdvantageFit:
     """Statistics and solution of the Advantage Critic: everything the actor's step needs."""
 
-    features: NDArray
-    """Phi, (N, q): k_D at the states of the batch."""
     second_moment: NDArray[np.float64]
     """G = Phi^T Phi / N, (q, q)."""
     gradient: NDArray[np.float64]
@@ -94,8 +112,23 @@ def fit_advantage(
     w_A = (G kron Sigma^-1 + ridge K_DD kron I)^-1 vec(g): the feature Gram enters by its expectation over
     actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance.
     """
-    moment = second_moment(phi)
-    gradient = policy_gradient(phi, noise, advantages, covariance)
+    return advantage_solution(advantage_sums(phi, noise, advantages, covariance), gram, covariance, ridge)
+
+
+AdvantageSums = tuple[NDArray, NDArray, NDArray, int]
+"""Phi^T Phi, Phi^T (A * Sigma^-1 (u - h)), sum A ((u - h)^2 / sigma^2 - 1), and N."""
+
+
+def advantage_sums(phi: NDArray, noise: NDArray, advantages: NDArray, covariance: NDArray) -> AdvantageSums:
+    """What the Advantage Critic needs of a batch: sums over transitions."""
+    spread = np.asarray(advantages @ (noise**2 / np.diag(covariance) - 1.0), dtype=np.float64)
+    return phi.T @ phi, gradient_sum(phi, noise, advantages, covariance), spread, len(noise)
+
+
+def advantage_solution(sums: AdvantageSums, gram: NDArray, covariance: NDArray, ridge: float) -> AdvantageFit:
+    """The fit that `fit_advantage` describes, from its sums."""
+    products, along, spread, n = sums
+    moment, gradient = moment_of(products, n), along.astype(np.float64) / n
     variances, basis = np.linalg.eigh(covariance)
     rotated = gradient @ basis
     solution = np.empty_like(rotated)
@@ -104,16 +137,13 @@ def fit_advantage(
         solution[:, columns] = solve_positive(
             moment / variance + ridge * gram, rotated[:, columns], "the advantage fit", "Raise advantage_ridge"
         )
-    spread = np.asarray((advantages @ (noise**2 / np.diag(covariance) - 1.0)) / (2 * len(noise)), dtype=np.float64)
-    return AdvantageFit(phi, moment, gradient, solution @ basis.T, spread)
+    return AdvantageFit(moment, gradient, solution @ basis.T, spread / (2 * n))
 
 
-def policy_gradient(
-    phi: NDArray, noise: NDArray, advantages: NDArray, covariance: NDArray
-) -> NDArray[np.float64]:
-    """g = Phi^T (A * Sigma^-1 (u - h)) / N, (q, m)."""
+def gradient_sum(phi: NDArray, noise: NDArray, advantages: NDArray, covariance: NDArray) -> NDArray:
+    """N g = Phi^T (A * Sigma^-1 (u - h)), (q, m)."""
     scores = np.linalg.solve(covariance, noise.T).T * advantages[:, None]
-    return (phi.T @ scores.astype(phi.dtype)).astype(np.float64) / len(phi)
+    return phi.T @ scores.astype(phi.dtype)
 
 
 def require_finite(array: NDArray, name: str, remedy: str) -> None:

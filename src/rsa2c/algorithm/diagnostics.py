@@ -11,7 +11,8 @@ from scipy.linalg import solve_triangular
 
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.critics import AdvantageFit
-from rsa2c.algorithm.rollout import Batch
+from rsa2c.algorithm.phases import Estimate, standard_advantage
+from rsa2c.algorithm.samples import Block, Samples, states
 from rsa2c.envs import lqr
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
@@ -22,26 +23,30 @@ STATES = 2000
 
 
 def of_epoch(
-    batch: Batch,
-    target: Array,
+    samples: Samples,
+    estimate: Estimate,
     fit: AdvantageFit,
     before: RKHSFunction,
     policy: GaussianPolicy,
     value: RKHSFunction | None,
 ) -> dict[str, float]:
-    """The epoch's diagnostics; `before` is the policy's mean before its kernel changed, `target` the advantages."""
+    """The epoch's diagnostics; `before` is the policy's mean before its kernel changed."""
     after, covariance = policy.mean, policy.covariance
-    thinned = slice(None, None, -(-batch.n // STATES))
-    x = batch.states[thinned].astype(np.float64)
-    noise = (batch.latents - batch.means)[thinned]
+    thinned = np.arange(0, samples.n, -(-samples.n // STATES))
+    x = samples.take(states, thinned).astype(np.float64)
+    noise, target = samples.take(_noise, thinned), samples.take(standard_advantage, thinned, estimate)
     phi = after.kernel(x, after.centres)
     return {
-        "zeta_a": advantage_error(phi, fit.weights, noise, covariance, target[thinned]),
+        "zeta_a": advantage_error(phi, fit.weights, noise, covariance, target),
         "lambda_F": fisher_floor(fit.second_moment, after.dictionary, covariance),
         "epsilon_PV": projection_error(value.dictionary, x) if value is not None else float("nan"),
         "epsilon_PA": projection_error(after.dictionary, x),
         "delta_K_h": kernel_drift(before, after, x),
     }
+
+
+def _noise(block: Block, index: NDArray) -> NDArray:
+    return (block.batch.latents - block.batch.means)[index]
 
 
 def advantage_error(phi: Array, weights: Array, noise: Array, covariance: Array, target: Array) -> float:

@@ -14,30 +14,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 from numba.core.event import install_timer
 from numpy.typing import NDArray
 
 from rsa2c.algorithm import diagnostics
 from rsa2c.algorithm.admission import admit
 from rsa2c.algorithm.automatic import horizon_at
-from rsa2c.algorithm.estimates import discounted_returns
 from rsa2c.algorithm.keeping import keep_best
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.phases import (
+    Estimate,
     estimate_advantage,
     explore,
     fit_advantage_critic,
     fit_value,
     roll_out,
-    standardised,
     step_actor,
 )
 from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
-from rsa2c.algorithm.rollout import Batch, thinned
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
 from rsa2c.algorithm.work import Basis, Work
+from rsa2c.algorithm.workers import Spread, Workers
 from rsa2c.config import Config
 from rsa2c.kernel.rkhs import RKHSFunction
 
@@ -64,36 +62,37 @@ class EpochRecord:
     work: Work
     attribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     """Mean absolute attribution and kernel weight of each feature, (d,) both, where attributions were due."""
+    spread: Spread = field(default_factory=Spread)
 
 
 def epoch(
-    state: TrainingState, env: VectorEnv, config: Config, around: Around = nullcontext, observe: Observe | None = None
+    state: TrainingState, workers: Workers, config: Config, around: Around = nullcontext, observe: Observe | None = None
 ) -> tuple[TrainingState, EpochRecord]:
-    """The state after one epoch in `env`, and the epoch's record; `around(phase)` is entered around each phase, and
-    `observe` is called after each step of the environments."""
-    clock, t = _Clock(around), state.epoch
+    """The state after one epoch with the environments of `workers`, and the epoch's record; `around(phase)` is entered
+    around each phase, and `observe` is called after each step of the environments."""
+    clock, t, began = _Clock(around), state.epoch, workers.mark()
     policy, horizon = explore(state.policy, config, t), horizon_at(config, state.steps)
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
-        batch = roll_out(policy, env, horizon, config, generator(config, t, COLLECT), observe)
+        samples = roll_out(policy, workers, horizon, config, generator(config, t, COLLECT), observe)
     with clock("admit"):
-        policy, value, scale, batch, followed = follow_states(
-            policy, state.value, state.scale, batch, config, t, generator(config, t, ADMIT, 2)
+        policy, value, scale, followed = follow_states(
+            policy, state.value, state.scale, samples, config, t, generator(config, t, ADMIT, 2)
         )
-        mean, value, growths = admit(policy.mean, value, batch, config, t, generator(config, t, ADMIT))
+        mean, value, growths = admit(policy.mean, value, samples, config, t, generator(config, t, ADMIT))
         policy = replace(policy, mean=mean)
     with clock("value"):
         value_basis = Basis.of(value.dictionary) if value is not None else None
-        value, values = fit_value(value, batch, config, t)
-        advantage = estimate_advantage(batch, values, config)
+        value = fit_value(value, samples, config, t)
+        estimate = estimate_advantage(value, samples, config)
     with clock("attribute"):
         rngs = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
-        guided = attribute_and_reweight(policy, value, state.importances, batch, values, advantage, config, t, rngs)
+        guided = attribute_and_reweight(policy, value, state.importances, samples, estimate, config, t, rngs)
     with clock("advantage"):
         actor_basis = Basis.of(guided.policy.mean.dictionary)
-        fit = fit_advantage_critic(guided.policy, batch, advantage, config)
+        fit = fit_advantage_critic(guided.policy, samples, estimate, config)
     with clock("actor"):
-        policy_after, kl = step_actor(guided.policy, fit, config, t, state.steps)
+        policy_after, kl = step_actor(guided.policy, fit, samples, config, t, state.steps)
     mean = policy_after.mean
     after = replace(
         state,
@@ -102,37 +101,33 @@ def epoch(
         advantage=replace(mean, coefficients=fit.weights),
         importances=guided.importances,
         scale=scale,
-        background=thinned(batch.raw_states, BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)),
+        background=samples.thinned(BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)),
         epoch=t + 1,
-        steps=state.steps + env.num_envs * horizon,
+        steps=state.steps + workers.n_envs * horizon,
     )
-    after = replace(after, kept=keep_best(after, state.steps, env, config))
-    metrics = _metrics(after, batch, values, kl, float(config.gamma))
+    after = replace(after, kept=keep_best(after, state.steps, workers, config))
+    metrics = _metrics(after, estimate, kl)
     if config.diagnostics:
         with clock("diagnose"):
-            target = standardised(advantage)
-            metrics |= diagnostics.of_epoch(batch, target, fit, policy.mean, guided.policy, guided.value)
-    sizes = env.num_envs * horizon, batch.n, len(batch.points), *_dimensions(mean)
+            metrics |= diagnostics.of_epoch(samples, estimate, fit, policy.mean, guided.policy, guided.value)
+    sizes = workers.n_envs * horizon, samples.n, samples.points, *_dimensions(mean)
     work = Work(*sizes, before, actor_basis, value_basis, len(np.unique(guided.policy.sigma)), growths, guided.work,
                 guided.reprojections, followed, t)  # fmt: skip
-    return after, EpochRecord(metrics, {**clock.seconds, COMPILE: clock.compiling}, work, guided.attribution)
+    seconds = {**clock.seconds, COMPILE: clock.compiling}
+    return after, EpochRecord(metrics, seconds, work, guided.attribution, workers.spread_since(began))
 
 
-def _metrics(state: TrainingState, batch: Batch, values: NDArray, kl: float, gamma: float) -> dict[str, float]:
+def _metrics(state: TrainingState, estimate: Estimate, kl: float) -> dict[str, float]:
     """The epoch's row of metrics."""
-    returns = discounted_returns(batch, values, gamma)
-    spread = float(np.var(returns))
-    explained = 1.0 - float(np.var(returns - values[batch.state_index])) / spread if spread > 0 else float("nan")
-    finished = len(batch.episode_returns) > 0
     weights = state.policy.mean.kernel.weights
     return {
         "epoch": state.epoch,
         "timesteps": state.steps,
-        "ep_rew_mean": float(np.mean(batch.episode_returns)) if finished else float("nan"),
-        "ep_len_mean": float(np.mean(batch.episode_lengths)) if finished else float("nan"),
+        "ep_rew_mean": estimate.episode_return,
+        "ep_len_mean": estimate.episode_length,
         "sigma": float(np.mean(state.policy.sigma)),
         "kl": kl,
-        "explained_variance": explained,
+        "explained_variance": estimate.explained,
         "actor_states": state.policy.mean.dictionary.size,
         "value_states": state.value.dictionary.size if state.value is not None else 0,
         "weight_ratio": float(weights.max() / weights.min()),

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.algorithm.rollout import Batch
+from rsa2c.algorithm.batch import Batch
 from rsa2c.errors import DataError
 
 
@@ -19,9 +19,7 @@ def advantages(batch: Batch, values: NDArray[Any], gamma: float, lam: float) -> 
     the sum stopping with the segment.
     """
     _check_values(batch, values)
-    return _gae(
-        batch.rewards, values.astype(np.float64), batch.segment, batch.terminated, batch.ends, gamma, lam
-    )
+    return _gae(batch.rewards, values.astype(np.float64), batch.segment, batch.terminated, batch.ends, gamma, lam)
 
 
 def discounted_returns(batch: Batch, values: NDArray[Any] | None, gamma: float) -> NDArray[np.float64]:
@@ -32,9 +30,7 @@ def discounted_returns(batch: Batch, values: NDArray[Any] | None, gamma: float) 
     if values is None:
         values = np.zeros(len(batch.points))
     _check_values(batch, values)
-    return _returns(
-        batch.rewards, values.astype(np.float64), batch.segment, batch.terminated, batch.ends, gamma
-    )
+    return _returns(batch.rewards, values.astype(np.float64), batch.segment, batch.terminated, batch.ends, gamma)
 
 
 @numba.njit(cache=True)
@@ -67,6 +63,5 @@ def _returns(rewards, values, segment, terminated, ends, gamma):  # type: ignore
 def _check_values(batch: Batch, values: NDArray[Any]) -> None:
     if values.shape != (len(batch.points),):
         raise DataError(
-            f"values must have one entry for each of the batch's {len(batch.points)} points, "
-            f"got shape {values.shape}."
+            f"values must have one entry for each of the batch's {len(batch.points)} points, got shape {values.shape}."
         )

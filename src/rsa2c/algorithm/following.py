@@ -38,12 +38,9 @@ class Scale:
         """Those of raw observations (N, d)."""
         return cls(observations.mean(axis=0, dtype=np.float64), observations.var(axis=0, dtype=np.float64))
 
-    def updated(self, observations: NDArray) -> Scale:
-        """With a share of the newest observations (N, d)."""
-        new = Scale.of(observations)
-        return Scale(
-            (1 - NEWEST) * self.mean + NEWEST * new.mean, (1 - NEWEST) * self.variance + NEWEST * new.variance
-        )
+    def updated(self, mean: NDArray, variance: NDArray) -> Scale:
+        """With a share of the newest observations' mean (d,) and variance (d,)."""
+        return Scale((1 - NEWEST) * self.mean + NEWEST * mean, (1 - NEWEST) * self.variance + NEWEST * variance)
 
     def followed(self, metric: Metric) -> Metric:
         """The metric on the scale of these averages; itself where no standard deviation has drifted far enough."""

@@ -138,17 +138,15 @@ def shadow_critic(
     Targets are standardised, a source as a whole. Centres are chosen afresh, so nothing that guided before decides
     what is seen now, and a suppressed feature can come back.
     """
-    n, d = states.shape
-    rows = rng.choice(n, min(n, SAMPLES), replace=False)
-    shadows = [rng.permutation(states[rows, j]) for j in rng.choice(d, SHADOW_FEATURES)]
-    x = np.column_stack([states[rows], *shadows])
+    shadows = [rng.permutation(states[:, j]) for j in rng.choice(states.shape[1], SHADOW_FEATURES)]
+    x = np.column_stack([states, *shadows])
     width = x.shape[1]
     count = min(len(x), CANDIDATES * centres)
     candidates = x[rng.choice(len(x), count, replace=False)].astype(np.float64)
     empty = Dictionary.empty(kernel_from_name(kernel, np.sqrt(width), np.ones(width)))
     dictionary = empty.grown(candidates, CENTRE_THRESHOLD, centres)
 
-    standardised = [target[rows] - target[rows].mean(axis=0) for target in targets]
+    standardised = [target - target.mean(axis=0) for target in targets]
     standardised = [target / max(float(target.std()), 1e-12) for target in standardised]
     ends = np.cumsum([0] + [target.shape[1] for target in targets])
     sources = [slice(a, b) for a, b in pairwise(ends)]

@@ -12,17 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
-from rsa2c.algorithm.rollout import autoreset_mode
 from rsa2c.algorithm.state import KEEP, Kept, TrainingState, environment_seed, generator
+from rsa2c.algorithm.workers import Workers
 from rsa2c.config import Config
-from rsa2c.envs import env_id, episode_limit
-from rsa2c.envs.checks import check_observations, check_rewards
-from rsa2c.envs.watchdog import watching
 
 STEPS_BETWEEN_TRIALS = 50_000
 """Training steps between two trials."""
@@ -33,22 +29,22 @@ STEPS_PER_EPISODE = 900
 cost nothing, and show what goes wrong in one of twenty. Trials cost about a tenth of the training's time."""
 
 
-def keep_best(state: TrainingState, steps_before: int, env: VectorEnv, config: Config) -> Kept | None:
+def keep_best(state: TrainingState, steps_before: int, workers: Workers, config: Config) -> Kept | None:
     """The policy to act with after an epoch that began at `steps_before`: the one kept so far, or the newest."""
     if config.keep == "last" or _trials(state.steps) == _trials(steps_before):
         return state.kept
     rng = generator(config, state.epoch, KEEP)
-    steps = episode_limit(env) or Sizes.of(config).horizon
+    steps = workers.episode_limit or Sizes.of(config).horizon
     kept = state.kept
     if kept is not None:
-        kept = _tried_again(kept, _returns(kept.policy, env, FIRST_EPISODES, steps, config, rng))
-        if _returns(state.policy, env, FIRST_EPISODES, steps, config, rng).mean() <= kept.score:
+        kept = _tried_again(kept, _returns(kept.policy, workers, FIRST_EPISODES, steps, rng))
+        if _returns(state.policy, workers, FIRST_EPISODES, steps, rng).mean() <= kept.score:
             return kept
-    returns = _returns(state.policy, env, FURTHER_EPISODES, steps, config, rng)
+    returns = _returns(state.policy, workers, FURTHER_EPISODES, steps, rng)
     if kept is not None:
         for _ in range(_trials(state.steps) - _trials(kept.steps)):
             if returns.mean() > kept.score:
-                returns = np.append(returns, _returns(state.policy, env, FIRST_EPISODES, steps, config, rng))
+                returns = np.append(returns, _returns(state.policy, workers, FIRST_EPISODES, steps, rng))
         if returns.mean() <= kept.score:
             return kept
     policy, value, advantage, score = state.policy, state.value, state.advantage, float(returns.mean())
@@ -67,43 +63,13 @@ def _tried_again(kept: Kept, returns: NDArray[np.float64]) -> Kept:
 
 
 def _returns(
-    policy: GaussianPolicy, env: VectorEnv, episodes: int, steps: int, config: Config, rng: np.random.Generator
+    policy: GaussianPolicy, workers: Workers, episodes: int, steps: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Returns of at least so many episodes."""
     returns: list[float] = []
     spent = 0
     while len(returns) < episodes or spent < episodes * STEPS_PER_EPISODE:
-        found, length = first_episodes(policy, env, steps, environment_seed(rng), config.step_timeout)
+        found, length = workers.first_episodes(policy, steps, environment_seed(rng))
         returns.extend(found)
-        spent += length * env.num_envs
+        spent += length * workers.n_envs
     return np.array(returns)
-
-
-def first_episodes(
-    policy: GaussianPolicy, env: VectorEnv, steps: int, seed: int, step_timeout: float | None
-) -> tuple[NDArray[np.float64], int]:
-    """The policy's return without noise in the first episode of each environment, (n,), at most `steps` long, and the
-    length of the longest."""
-    mode = autoreset_mode(env)
-    shape, kind = (env.num_envs, policy.mean.kernel.dimension), env.single_action_space.dtype
-    returns, running, t = np.zeros(env.num_envs), np.ones(env.num_envs, dtype=bool), 0
-    with watching(env_id(env), env.unwrapped, step_timeout) as watch:
-        with watch(0):
-            observations, _ = env.reset(seed=seed)
-        check_observations(env, observations, shape, 0)
-        for t in range(1, steps + 1):
-            action = policy.bounds.action(policy.mean(observations)).astype(kind, copy=False)
-            with watch(t):
-                observations, reward, over, out_of_time, _ = env.step(action)
-            check_observations(env, observations, shape, t)
-            check_rewards(env, reward, env.num_envs, t)
-            returns += np.where(running, reward, 0.0)
-            ended = np.asarray(over) | np.asarray(out_of_time)
-            running &= ~ended
-            if not running.any():
-                break
-            if mode is AutoresetMode.DISABLED and ended.any():
-                with watch(t):
-                    starts, _ = env.reset(options={"reset_mask": ended})
-                observations = np.where(ended[:, None], starts, observations)
-    return returns, t

@@ -16,7 +16,7 @@ from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.admission import limit_of, threshold_at
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.following import Scale
-from rsa2c.algorithm.rollout import Batch
+from rsa2c.algorithm.samples import Samples, raw_states
 from rsa2c.algorithm.work import Reprojection
 from rsa2c.config import LSTD, Config, FollowingScale
 from rsa2c.kernel.dictionary import Dictionary
@@ -41,28 +41,31 @@ def follow_states(
     policy: GaussianPolicy,
     value: RKHSFunction | None,
     scale: Scale,
-    batch: Batch,
+    samples: Samples,
     config: Config,
     epoch: int,
     rng: np.random.Generator,
-) -> tuple[GaussianPolicy, RKHSFunction | None, Scale, Batch, tuple[Reprojection, ...]]:
-    """The averages with the newest batch, and policy, value and batch under them, if they have drifted far enough."""
+) -> tuple[GaussianPolicy, RKHSFunction | None, Scale, tuple[Reprojection, ...]]:
+    """The averages with the newest samples, and policy and value under them, if they have drifted far enough; the
+    samples are then measured anew."""
     if not isinstance(config.scale, FollowingScale):
-        return policy, value, scale, batch, ()
-    scale, old = scale.updated(batch.raw_states), policy.mean.kernel.metric
+        return policy, value, scale, ()
+    newest, old = samples.moments(), policy.mean.kernel.metric
+    scale = scale.updated(newest.mean, newest.variance)
     new = scale.followed(old)
     if new is old:
-        return policy, value, scale, batch, ()
-    states = ProjectionStates.of(policy.mean, batch, config, rng)
+        return policy, value, scale, ()
+    states = ProjectionStates.of(policy.mean, samples, config, rng)
     mean, moves = within_trust_region(policy, new, states, FOLLOWING_TRUST_REGION, config, epoch)
     if mean is None:
-        return policy, value, scale, batch, moves
+        return policy, value, scale, moves
     if value is not None:
         own = mean.kernel.metric.reweighted(value.kernel.weights)
         refitted = isinstance(config.value, LSTD) and config.value.value_damping == 0
         value, move = on_new_metric(value, own, states.fitted, config, epoch, refitted=refitted)
         moves = (*moves, move)
-    return replace(policy, mean=mean), value, scale, batch.measured(mean.kernel.metric), moves
+    samples.measure(mean.kernel.metric)
+    return replace(policy, mean=mean), value, scale, moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +80,10 @@ class ProjectionStates:
     held_out: NDArray[np.float64]
 
     @classmethod
-    def of(cls, mean: RKHSFunction, batch: Batch, config: Config, rng: np.random.Generator) -> ProjectionStates:
-        """Drawn from a batch."""
-        drawn = rng.permutation(batch.raw_states)[: REPROJECTION_STATES * Sizes.of(config).capacity]
+    def of(cls, mean: RKHSFunction, samples: Samples, config: Config, rng: np.random.Generator) -> ProjectionStates:
+        """Drawn from the samples."""
+        positions = rng.permutation(samples.n)[: REPROJECTION_STATES * Sizes.of(config).capacity]
+        drawn = samples.take(raw_states, positions)
         cut = int(np.ceil(len(drawn) * HELD_OUT))
         return cls(np.vstack([mean.remembered_states, drawn[cut:]]), drawn[:cut])
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.algorithm import schedules
-from rsa2c.algorithm.critics import AdvantageFit, policy_gradient, require_finite
+from rsa2c.algorithm.batch import Batch
+from rsa2c.algorithm.critics import AdvantageFit, gradient_sum, require_finite
 from rsa2c.algorithm.estimates import discounted_returns
-from rsa2c.algorithm.rollout import Batch
+from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.config import TD, Config, ConstantStep, PolynomialStep, ReleasedAdvantage, ReleasedGuidance
 from rsa2c.config.released import MonteCarlo
 from rsa2c.kernel.dictionary import Dictionary
@@ -106,10 +107,18 @@ def clipped_advantage(target: NDArray, rule: ReleasedAdvantage) -> NDArray:
     return target if clip is None else np.clip(target, -clip, clip)
 
 
-def smoothed(fit: AdvantageFit, phi: NDArray, noise: NDArray, covariance: NDArray) -> AdvantageFit:
+def smoothed(fit: AdvantageFit, samples: Samples, covariance: NDArray) -> AdvantageFit:
     """The fit with the Advantage Critic's own values in place of the estimates in the policy gradient."""
-    smooth = np.sum((phi @ fit.weights) * np.linalg.solve(covariance, noise.T).T, axis=1)
-    return replace(fit, gradient=policy_gradient(phi, noise, smooth, covariance))
+    total = samples.reduce(_smooth_gradient, fit.weights, covariance)
+    return replace(fit, gradient=total.astype(np.float64) / samples.n)
+
+
+def _smooth_gradient(block: Block, weights: NDArray, covariance: NDArray) -> NDArray:
+    """The block's part of the gradient; its features are those of the advantage fit."""
+    phi, noise = block.features, block.batch.latents - block.batch.means
+    assert phi is not None, "the advantage was fitted"
+    smooth = np.sum((phi @ weights) * np.linalg.solve(covariance, noise.T).T, axis=1)
+    return gradient_sum(phi, noise, smooth, covariance)
 
 
 def step_of(direction: NDArray, rule: ConstantStep, epoch: int) -> tuple[NDArray, float]:

@@ -6,16 +6,17 @@ The policy is re-projected on the new kernel, inside a trust region measured on 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import GaussianPolicy
-from rsa2c.algorithm.guidance import Explained, Importances, measure, shadow_critic, value_critic
-from rsa2c.algorithm.phases import standardised
+from rsa2c.algorithm.guidance import SAMPLES, Explained, Importances, measure, shadow_critic, value_critic
+from rsa2c.algorithm.phases import Estimate, standard_advantage
 from rsa2c.algorithm.projection import ProjectionStates, on_new_metric, within_trust_region
-from rsa2c.algorithm.rollout import Batch
+from rsa2c.algorithm.samples import Block, Samples, states
 from rsa2c.algorithm.work import Attribution, Reprojection
 from rsa2c.config import Config, ReleasedGuidance, ShadowGuidance
 from rsa2c.kernel.rkhs import RKHSFunction
@@ -42,9 +43,8 @@ def attribute_and_reweight(
     policy: GaussianPolicy,
     value: RKHSFunction | None,
     importances: Importances,
-    batch: Batch,
-    values: NDArray,
-    advantage: NDArray,
+    samples: Samples,
+    estimate: Estimate,
     config: Config,
     epoch: int,
     rngs: tuple[np.random.Generator, np.random.Generator],
@@ -56,37 +56,53 @@ def attribute_and_reweight(
     rule, unchanged = config.guidance, Guided(policy, value, importances)
     if not isinstance(rule, Rule) or epoch % rule.attribution_every:
         return unchanged
-    rng, d = rngs[0], batch.points.shape[1]
-    explained = _explained(rule, value, batch, values, advantage, config.kernel, rng)
+    rng, d = rngs[0], policy.mean.kernel.dimension
+    explained = _explained(rule, value, samples, estimate, config.kernel, rng)
     moments, null, phi = measure(explained, d, rule, rng)
     importances = importances.updated(moments, null, explained.explained, rule.moment_decay)
     guided = replace(unchanged, importances=importances, work=explained.work)
     if importances.updates > rule.attribution_warmup:
         weights = _weights(importances, rule, policy.mean.kernel.length_scale)
         weights = rng.permutation(weights) if rule.shuffle_weights else weights
-        guided = _reweighted(guided, weights, batch, config, rule, epoch, rngs[1])
+        guided = _reweighted(guided, weights, samples, config, rule, epoch, rngs[1])
     return replace(guided, attribution=(phi, guided.policy.mean.kernel.weights.copy()))
 
 
 def _explained(
     rule: Rule,
     value: RKHSFunction | None,
-    batch: Batch,
-    values: NDArray,
-    advantage: NDArray,
+    samples: Samples,
+    estimate: Estimate,
     kernel: str,
     rng: np.random.Generator,
 ) -> Explained:
     """What is attributed: the Value Critic itself, or a regression with shadow features."""
     if isinstance(rule, ReleasedGuidance):
         assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
-        return value_critic(batch.states, value)
-    targets = [(advantage + values[batch.state_index])[:, None]]
+        return value_critic(samples.take(states, np.arange(samples.n)), value)
+    drawn = rng.choice(samples.n, min(samples.n, SAMPLES), replace=False)
+    targets = [samples.take(_lambda_returns, drawn, estimate)]
     if rule.guide == "value+advantage":
-        targets.append((batch.latents - batch.means) * standardised(advantage)[:, None])
+        targets.append(samples.take(_advantage_direction, drawn, estimate))
     elif rule.guide == "value+policy":
-        targets.append(batch.means)
-    return shadow_critic(batch.states, targets, kernel, rule.attribution_centres, rng)
+        targets.append(samples.take(_means, drawn))
+    return shadow_critic(samples.take(states, drawn), targets, kernel, rule.attribution_centres, rng)
+
+
+def _lambda_returns(block: Block, index: NDArray, estimate: Estimate) -> NDArray[np.float64]:
+    """(k, 1): advantage plus value."""
+    assert block.values is not None and block.advantage is not None, "they were estimated"
+    values = block.values[index + block.batch.segment[index]]
+    return (values + block.advantage[index] if estimate.spread > 0 else values)[:, None]
+
+
+def _advantage_direction(block: Block, index: NDArray, estimate: Estimate) -> NDArray[np.float64]:
+    """(k, m): the noise of the action times its standardised advantage."""
+    return (block.batch.latents - block.batch.means)[index] * standard_advantage(block, index, estimate)[:, None]
+
+
+def _means(block: Block, index: NDArray) -> NDArray[Any]:
+    return block.batch.means[index]
 
 
 def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArray[np.float64]:
@@ -96,20 +112,20 @@ def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArr
 
 
 def _reweighted(
-    guided: Guided, weights: NDArray, batch: Batch, config: Config, rule: Rule, epoch: int, rng: np.random.Generator
+    guided: Guided, weights: NDArray, samples: Samples, config: Config, rule: Rule, epoch: int, rng: np.random.Generator
 ) -> Guided:
     """Move the actor's metric towards `weights` as far as the policy may change, and re-project on it."""
     policy, old = guided.policy, guided.policy.mean.kernel.metric
     if np.all(np.abs(weights - old.weights) <= SMALLEST_CHANGE * old.weights):
         return guided
-    states = ProjectionStates.of(policy.mean, batch, config, rng)
+    drawn = ProjectionStates.of(policy.mean, samples, config, rng)
     reproject = not isinstance(rule, ReleasedGuidance) or rule.reproject
     new, limit = old.reweighted(weights), rule.trust_region
-    mean, moves = within_trust_region(policy, new, states, limit, config, epoch, reproject)
+    mean, moves = within_trust_region(policy, new, drawn, limit, config, epoch, reproject)
     if mean is None:
         return replace(guided, reprojections=moves)
     value = guided.value
     if value is not None and isinstance(rule, ShadowGuidance) and rule.value_kernel == "guided":
-        value, move = on_new_metric(value, mean.kernel.metric, states.fitted, config, epoch)
+        value, move = on_new_metric(value, mean.kernel.metric, drawn.fitted, config, epoch)
         moves = (*moves, move)
     return replace(guided, policy=replace(policy, mean=mean), value=value, reprojections=moves)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import DTypeLike, NDArray
 
+from rsa2c.algorithm.batch import Batch, Coordinates, finished_episodes
 from rsa2c.algorithm.observing import Observe, Step
 from rsa2c.config import Config
 from rsa2c.envs.checks import check_actions, check_count, check_observations, check_rewards
@@ -19,59 +20,12 @@ from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, EnvError
 
 Act = Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
-Coordinates = Callable[[NDArray[Any]], NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class Batch:
-    """The N transitions of an epoch, one environment after the other, each in time order, no reset steps.
+class Draws(Protocol):
+    """Where the restart kernel's numbers come from: a generator, or one for each environment."""
 
-    A segment is a stretch of one episode. Its L transitions share L + 1 points, the last of which is the
-    final observation: transition i leads from `points[i + segment[i]]` to `points[i + segment[i] + 1]`.
-    """
-
-    points: NDArray[Any]  # (N + S, d) observations in the metric's coordinates, segment after segment
-    raw: NDArray[np.float64]  # (N + S, d) the same as the environment gave them
-    segment: NDArray[np.int64]  # (N,) number of each transition's segment, 0 ... S - 1
-    latents: NDArray[Any]  # (N, m) u as drawn, before squashing
-    means: NDArray[Any]  # (N, m) h(s)
-    rewards: NDArray[np.float64]  # (N,) in the environment's units
-    terminated: NDArray[np.bool_]  # (N,) the episode ended, and no value follows
-    truncated: NDArray[np.bool_]  # (N,) the environment stopped it, and its value continues
-    cut: NDArray[np.bool_]  # (N,) we stopped it, by the restart kernel or at the end of the epoch
-    episode_returns: NDArray[np.float64]  # of episodes that ended by themselves
-    episode_lengths: NDArray[np.int64]
-
-    @property
-    def n(self) -> int:
-        return len(self.rewards)
-
-    @property
-    def ends(self) -> NDArray[np.bool_]:
-        """Last transition of each segment (N,)."""
-        return self.terminated | self.truncated | self.cut
-
-    @property
-    def state_index(self) -> NDArray[np.int64]:
-        """Rows of `points` that hold the states (N,); the next states are one row further."""
-        return np.arange(self.n) + self.segment
-
-    @property
-    def states(self) -> NDArray[Any]:
-        return self.points[self.state_index]
-
-    @property
-    def raw_states(self) -> NDArray[np.float64]:
-        """(N, d): the states in raw observation units."""
-        return self.raw[self.state_index]
-
-    def measured(self, metric: Coordinates) -> Batch:
-        """The same transitions in the coordinates of another metric."""
-        return replace(self, points=metric(self.raw).astype(self.points.dtype))
-
-    @property
-    def next_states(self) -> NDArray[Any]:
-        return self.points[self.state_index + 1]
+    def random(self, size: int, /) -> NDArray[np.float64]: ...
 
 
 def collect(
@@ -80,7 +34,7 @@ def collect(
     metric: Coordinates,
     steps: int,
     seed: int,
-    rng: np.random.Generator,
+    rng: Draws,
     *,
     restart_p: float = 0.0,
     dtype: DTypeLike = np.float64,
@@ -153,9 +107,7 @@ class _Recording:
     """Final observations that are not in `seen`: time, environments, raw observations."""
 
     @classmethod
-    def empty(
-        cls, env: VectorEnv[Any, Any, Any], steps: int, metric: Coordinates, dtype: DTypeLike
-    ) -> _Recording:
+    def empty(cls, env: VectorEnv[Any, Any, Any], steps: int, metric: Coordinates, dtype: DTypeLike) -> _Recording:
         n = env.num_envs
         (d,), (m,) = env.single_observation_space.shape or (), env.single_action_space.shape or ()
         seen = np.empty((steps + 1, n, d), dtype=dtype)
@@ -165,9 +117,7 @@ class _Recording:
         observed, rewards = np.empty((steps + 1, n, d)), np.empty((steps, n))
         return cls(metric, seen, observed, means, latents, rewards, terminated, truncated, cut, valid, [])
 
-    def decide(
-        self, env: VectorEnv[Any, Any, Any], act: Act, observations: NDArray[Any], t: int
-    ) -> NDArray[Any]:
+    def decide(self, env: VectorEnv[Any, Any, Any], act: Act, observations: NDArray[Any], t: int) -> NDArray[Any]:
         """The actions of step t, in the type of the action space."""
         x = self.seen[t]
         x[...] = self.metric(observations)
@@ -178,7 +128,7 @@ class _Recording:
         return action.astype(env.single_action_space.dtype, copy=False)
 
     def restarted(
-        self, t: int, ended: NDArray[np.bool_], mode: AutoresetMode, restart_p: float, rng: np.random.Generator
+        self, t: int, ended: NDArray[np.bool_], mode: AutoresetMode, restart_p: float, rng: Draws
     ) -> NDArray[np.bool_]:
         """Which environments (n,) we have to reset after step t: those that do not reset themselves, and those cut."""
         fresh = np.zeros(len(ended), dtype=bool)
@@ -217,8 +167,7 @@ class _Recording:
             raw[rows] = np.concatenate([final for _, _, final in self.replaced])
             points[rows] = self.metric(raw[rows])
         rewards = self.rewards[time, who]
-        first = np.concatenate([[0], last[:-1] + 1])
-        complete = (over | out_of_time)[last]
+        returns, lengths = finished_episodes(rewards, over | out_of_time, ends)
         return Batch(
             points=points,
             raw=raw,
@@ -229,8 +178,9 @@ class _Recording:
             terminated=over,
             truncated=out_of_time,
             cut=stopped,
-            episode_returns=np.add.reduceat(rewards, first)[complete],
-            episode_lengths=(last - first + 1)[complete],
+            episode_returns=returns,
+            episode_lengths=lengths,
+            lengths=np.bincount(who, minlength=self.valid.shape[1]),
         )
 
 
@@ -265,9 +215,7 @@ def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
         ) from error
 
 
-def _final_observations(
-    env: VectorEnv[Any, Any, Any], infos: dict[str, Any], who: NDArray[np.int64]
-) -> NDArray[Any]:
+def _final_observations(env: VectorEnv[Any, Any, Any], infos: dict[str, Any], who: NDArray[np.int64]) -> NDArray[Any]:
     if "final_obs" not in infos:
         raise EnvError(
             f"{env_id(env)}: in autoreset mode SameStep a vector environment must give the last observation"

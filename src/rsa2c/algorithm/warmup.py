@@ -15,9 +15,11 @@ from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.epoch import BACKGROUND_STATES
 from rsa2c.algorithm.following import CLIP, KNEE, Scale
 from rsa2c.algorithm.guidance import Importances
-from rsa2c.algorithm.rollout import collect, start_states, thinned
-from rsa2c.algorithm.state import WARMUP, TrainingState, environment_seed, generator
+from rsa2c.algorithm.rollout import thinned
+from rsa2c.algorithm.shares import Rollout
+from rsa2c.algorithm.state import WARMUP, TrainingState, generator
 from rsa2c.algorithm.task import Task
+from rsa2c.algorithm.workers import Workers
 from rsa2c.config import Config, FollowingScale
 from rsa2c.envs import Source, action_names, backend_of, episode_limit, feature_names
 from rsa2c.envs.names import Names, given_names, layout_of
@@ -57,25 +59,19 @@ def settled(
     return Task(source.name, source.is_id, limit, known, action_names(env, m), kwargs, layout_of(env)), config
 
 
-def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, Config]:
-    """The state before the first epoch, and the configuration with its length scale settled."""
-    box, sizes, rng = env.single_action_space, Sizes.of(config), generator(config, 0, WARMUP)
-    assert isinstance(box, Box) and env.single_observation_space.shape is not None, "make_env checked it"
-    d, m = env.single_observation_space.shape[0], box.shape[0]
+def warm_up(workers: Workers, box: Box, config: Config, task: Task) -> tuple[TrainingState, Config]:
+    """The state before the first epoch, and the configuration with its length scale settled; `box` has the actions."""
+    sizes, rng, d, m = Sizes.of(config), generator(config, 0, WARMUP), len(task.feature_names), box.shape[0]
     bounds = ActionBounds(np.array(box.low, np.float64), np.array(box.high, np.float64), config.squash)
-
-    def untrained(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-        mean = np.zeros((len(x), m))
-        u = mean + config.exploration.sigma_initial * rng.standard_normal(mean.shape)
-        return mean, u, bounds.action(u)
-
+    sigma = np.full(m, config.exploration.sigma_initial)
+    as_they_are = Dictionary.empty(kernel_from_name(config.kernel, 1.0, np.ones(d)))
+    untrained = GaussianPolicy(RKHSFunction.zero(as_they_are, task.action_names), sigma, bounds)
     steps = -(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs)
-    seed = environment_seed(rng)
-    as_they_are = Metric.weighted(np.ones(d))
-    batch = collect(env, untrained, as_they_are, steps, seed, rng, step_timeout=config.step_timeout)
+    plan = Rollout.drawn(rng, untrained, steps)
+    batch = workers.roll_out(plan).gathered()
     config = automatic.settle_correlation(config, bounds.action(batch.latents), batch.rewards, batch.terminated)
     raw = batch.raw
-    metric = _metric(env, raw, seed, config)
+    metric = _metric(workers, raw, plan.seed, config)
     candidates = thinned(raw, config.admission.admission_candidates, rng)
     config = automatic.settle_length_scale(config, metric(candidates))
     kernel = kernel_from_name(config.kernel, float(config.length_scale), metric)
@@ -83,7 +79,7 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
     dictionary = Dictionary.empty(kernel).grown(candidates, config.admission.admission_threshold, first)
     mean = RKHSFunction.zero(dictionary, task.action_names)
     state = TrainingState(
-        policy=GaussianPolicy(mean, np.full(m, config.exploration.sigma_initial), bounds),
+        policy=GaussianPolicy(mean, sigma, bounds),
         value=RKHSFunction.zero(dictionary, ("value",)) if config.has_value else None,
         advantage=mean,
         importances=Importances.none(d),
@@ -96,10 +92,10 @@ def warm_up(env: VectorEnv, config: Config, task: Task) -> tuple[TrainingState, 
     return state, config
 
 
-def _metric(env: VectorEnv, raw: NDArray, seed: int, config: Config) -> Metric:
+def _metric(workers: Workers, raw: NDArray, seed: int, config: Config) -> Metric:
     """The first metric: of the raw warm-up states, or of start states only."""
     if isinstance(config.scale, FollowingScale):
         return Metric.fitted(raw, CLIP, KNEE)
     if config.scale.normaliser == "starts":
-        return Metric.fitted(start_states(env, START_STATES, seed + 1, config.step_timeout))
+        return Metric.fitted(workers.start_states(START_STATES, seed + 1))
     return Metric.fitted(raw)

@@ -51,12 +51,15 @@ A, B = _linearised_cart_pole()
 
 def dynamics(states: NDArray[np.float64], controls: NDArray[np.float64]) -> NDArray[np.float64]:
     """Next states (N, 4) of states (N, 4) under controls (N, 1)."""
-    return states @ A.T + controls @ B.T
+    following = controls * B.T
+    for state, effect in zip(states.T, A.T, strict=True):  # a matrix product would round a row by the number of rows
+        following += state[:, None] * effect
+    return following
 
 
 def cost(states: NDArray[np.float64], controls: NDArray[np.float64]) -> NDArray[np.float64]:
     """Stage cost s^T P1 s + P2 u^2, (N,)."""
-    return (states * states) @ np.diag(P1) + P2 * controls[:, 0] ** 2
+    return np.sum(states * states * np.diag(P1), axis=1) + P2 * controls[:, 0] ** 2
 
 
 def riccati() -> tuple[NDArray[np.float64], NDArray[np.float64]]:

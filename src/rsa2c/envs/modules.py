@@ -48,6 +48,11 @@ def use_module(name: Any) -> None:
         )
 
 
+def was_typed(name: str) -> bool:
+    """Whether the user typed this name, so that another process of this training may import its module too."""
+    return name in _typed
+
+
 def found_in_module(name: str) -> str | Callable[..., Any]:
     """What `module:Name` means: an id in Gymnasium's registry, a class or a function. Nothing is imported."""
     if name in _typed:

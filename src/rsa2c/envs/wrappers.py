@@ -117,7 +117,10 @@ class Distractors(_Disturbed):
 
 
 class VectorDisturbed(VectorWrapper[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]):
-    """A vector environment whose observations, including final ones, pass through a disturbance."""
+    """A vector environment whose observations, including final ones, pass through a disturbance.
+
+    As in `SyncVectorEnv`, `reset(seed=s)` seeds environment i with s + i: each has the noise it would have alone.
+    """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], disturbance: Disturbance) -> None:
         super().__init__(env)
@@ -125,32 +128,42 @@ class VectorDisturbed(VectorWrapper[NDArray[Any], NDArray[Any], NDArray[Any], ND
         space: Any = env.single_observation_space
         self.single_observation_space = disturbance.space(space)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
-        self._rng: np.random.Generator | None = None
+        self._rngs: list[np.random.Generator | None] = [None] * env.num_envs
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        observations, infos = self.env.reset(seed=seed, options=options)
-        self._rng = _generator(self.disturbance, seed, self._rng)
-        return self.disturbance(observations, self._rng), infos
+        observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        seeds: Sequence[int | None] = [None] * self.num_envs
+        if seed is not None:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
+        self._rngs = [_generator(self.disturbance, s, rng) for s, rng in zip(seeds, self._rngs, strict=True)]
+        return self._disturbed(observations), infos
 
     def step(
         self, actions: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        assert self._rng is not None, "step before reset"
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        observations = self.disturbance(observations, self._rng)
+        observations = self._disturbed(observations)
         if "final_obs" in infos:
             finals = infos["final_obs"].copy()
             for i in np.flatnonzero(infos["_final_obs"]):
-                finals[i] = self.disturbance(np.asarray(finals[i]), self._rng)
+                finals[i] = self.disturbance(np.asarray(finals[i]), self._of(int(i)))
             infos = {**infos, "final_obs": finals}
         return observations, rewards, terminated, truncated, infos
 
+    def _disturbed(self, observations: NDArray[Any]) -> NDArray[Any]:
+        return np.stack([self.disturbance(row, self._of(i)) for i, row in enumerate(observations)])
+
+    def _of(self, i: int) -> np.random.Generator:
+        rng = self._rngs[i]
+        assert rng is not None, "step before reset"
+        return rng
+
 
 def _generator(
-    disturbance: Disturbance, seed: int | Sequence[int] | None, present: np.random.Generator | None
+    disturbance: Disturbance, seed: int | None, present: np.random.Generator | None
 ) -> np.random.Generator:
     if seed is None:
         return np.random.default_rng() if present is None else present
-    return np.random.default_rng([disturbance.stream, *np.atleast_1d(np.asarray(seed)).tolist()])
+    return np.random.default_rng([disturbance.stream, int(seed)])

@@ -63,6 +63,10 @@ class Dictionary:
             )
         return factor
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without what can be computed again, which is much larger than the rest."""
+        return {name: value for name, value in vars(self).items() if name not in ("gram", "cholesky")}
+
     def features(self, dtype: np.dtype | type = np.float64) -> Features:
         """The map from coordinates x to k_D(x), compiled for repeated use."""
         return self.kernel.bind(self.centres, dtype)

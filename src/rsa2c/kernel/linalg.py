@@ -15,8 +15,13 @@ be off by 3 to 6, and then they are not positive semidefinite."""
 
 def second_moment(phi: NDArray) -> NDArray[np.float64]:
     """Phi^T Phi / N, multiplied in the precision of phi, with that precision's rounding added to the diagonal."""
-    moment = (phi.T @ phi).astype(np.float64) / len(phi)
-    moment[np.diag_indices_from(moment)] += ROUNDING * np.finfo(phi.dtype).eps * moment.diagonal().max(initial=0.0)
+    return moment_of(phi.T @ phi, len(phi))
+
+
+def moment_of(products: NDArray, count: int) -> NDArray[np.float64]:
+    """Phi^T Phi / N from the sum Phi^T Phi, in the precision in which it was added, over N rows."""
+    moment = products.astype(np.float64) / count
+    moment[np.diag_indices_from(moment)] += ROUNDING * np.finfo(products.dtype).eps * moment.diagonal().max(initial=0.0)
     return moment
 
 

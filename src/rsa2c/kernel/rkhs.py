@@ -39,6 +39,10 @@ class RKHSFunction:
                 f"{(self.dictionary.size, len(self.output_names))}, got {self.coefficients.shape}."
             )
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without the compiled map, which stays in its process."""
+        return {name: value for name, value in vars(self).items() if name != "_features"}
+
     @classmethod
     def zero(cls, dictionary: Dictionary, output_names: tuple[str, ...]) -> RKHSFunction:
         """The zero function on a dictionary."""

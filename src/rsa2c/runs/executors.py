@@ -11,22 +11,19 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from rsa2c.errors import ConfigError, described, require
+from rsa2c.errors import ConfigError, described
+from rsa2c.workers.cluster import connected
 
 Executor = Literal["processes", "ray"]
 NODE_LOSSES = 3
 """How often a call is made again on another node when Ray loses its node."""
-REACH_SECONDS = 5.0
-"""How long a Ray address may take to answer."""
 REMINDER = 5.0
 """Seconds after which a worker is interrupted again: one that was just starting may have missed the first signal."""
 
@@ -170,16 +167,7 @@ def _on_processes(function: Callable[[Any], Any], arguments: Sequence[Any], work
 def _on_ray(
     function: Callable[[Any], Any], arguments: Sequence[Any], workers: int | None, address: str | None
 ) -> Events:
-    ray = require("ray", "cluster", "The executor ray")
-    started = not ray.is_initialized()
-    if started:
-        _check_reachable(address)
-        try:
-            # Without an address Ray would join a cluster that happens to run on this machine
-            ray.init(address=address or "local", num_cpus=None if address else workers, include_dashboard=False,
-                     log_to_driver=False, logging_level="error")  # fmt: skip
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise _unreachable(str(address), error) from error
+    ray, started = connected(address, workers, "The executor ray")
     pending: dict[Any, int] = {}
     try:
         window = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -215,22 +203,3 @@ def _answer(function: Callable[[Any], Any], argument: Any) -> tuple[bool, Any]:
         return True, function(argument)
     except Exception as error:
         return False, described(error)
-
-
-def _check_reachable(address: str | None) -> None:
-    if address in (None, "auto", "local"):
-        return
-    parts = urlsplit(address if "//" in str(address) else f"//{address}")
-    try:
-        if parts.hostname is None or parts.port is None:
-            raise ValueError("it must be HOST:PORT, ray://HOST:PORT, auto or local")
-        socket.create_connection((parts.hostname, parts.port), REACH_SECONDS).close()
-    except (OSError, ValueError) as error:
-        raise _unreachable(str(address), error) from error
-
-
-def _unreachable(address: str, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"no Ray cluster answers at {address} ({error}). Start one with `ray start --head`, give its address, "
-        "or leave --address out to use this machine alone."
-    )

@@ -1,0 +1,105 @@
+"""Whoever holds the environments of a training: this process, or others that it asks.
+
+`Workers` is both the interface and the plain case, one share in this process. `remote.py` has several shares elsewhere.
+A training is the same in both: the same requests, answered by the same `Share`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.observing import Observe
+from rsa2c.algorithm.samples import Samples, environments_per_block
+from rsa2c.algorithm.shares import Rollout, Share, Span
+from rsa2c.config import Config
+from rsa2c.envs import episode_limit
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What requests to workers have cost so far: bytes sent and received, seconds in which workers worked, and how
+    often one was replaced."""
+
+    sent: int = 0
+    received: int = 0
+    busy: float = 0.0
+    replaced: int = 0
+
+    def __sub__(self, earlier: Traffic) -> Traffic:
+        return Traffic(
+            self.sent - earlier.sent,
+            self.received - earlier.received,
+            self.busy - earlier.busy,
+            self.replaced - earlier.replaced,
+        )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What it took to spread an epoch over workers. It is in no model: a result does not depend on how it was made."""
+
+    workers: int = 1
+    bytes: int = 0
+    """Sent to the workers and received from them, all together."""
+    idle: float = 0.0
+    """Share of the epoch's time in which a worker had nothing to do, on average."""
+    replaced: int = 0
+    """Workers that were lost, or too slow, and replaced."""
+
+
+class Workers:
+    """One share, of all environments, in this process."""
+
+    count = 1
+    """Processes other than this one that work; 1 where this one does."""
+    traffic = Traffic()
+    """Nothing travels here."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], config: Config) -> None:
+        self.n_envs, self.episode_limit = env.num_envs, episode_limit(env)
+        per_block = environments_per_block(self.n_envs, Sizes.of(config).horizon)
+        self.share = Share(env, Span(0, self.n_envs, per_block), config.step_timeout)
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """The answer of every share to the same request."""
+        return [getattr(self.share, method)(*arguments)]
+
+    def ask_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The answer of every share to a request of its own."""
+        return [getattr(self.share, method)(*arguments[0])]
+
+    def roll_out(self, plan: Rollout, observe: Observe | None = None) -> Samples:
+        """Roll out in all environments; `observe` is called after each step, where they are in this process."""
+        counts, points = zip(*self.ask("roll_out", plan, *([] if observe is None else [observe])), strict=True)
+        return Samples(self, list(counts), sum(points))
+
+    def first_episodes(self, policy: GaussianPolicy, steps: int, seed: int) -> tuple[NDArray[np.float64], int]:
+        """The policy's return without noise in the first episode of each environment, and the longest's length."""
+        returns, lengths = zip(*self.ask("first_episodes", policy, steps, seed), strict=True)
+        return np.concatenate(returns), max(lengths)
+
+    def start_states(self, count: int, seed: int) -> NDArray[Any]:
+        """At least `count` first observations, from seeds that follow on `seed`."""
+        rounds = -(-count // self.n_envs)
+        found = np.concatenate(self.ask("start_states", rounds, self.n_envs, seed), axis=1)
+        return found.reshape(-1, found.shape[2])
+
+    def mark(self) -> tuple[float, Traffic]:
+        """Now, for `spread_since`."""
+        return time.perf_counter(), self.traffic
+
+    def spread_since(self, mark: tuple[float, Traffic]) -> Spread:
+        """What travelled since then, and how long workers waited."""
+        return Spread()
+
+    def close(self) -> None:
+        """Let go of whatever is elsewhere; environments in this process belong to the caller."""
