@@ -129,6 +129,7 @@ class VectorDisturbed(VectorWrapper[NDArray[Any], NDArray[Any], NDArray[Any], ND
         self.single_observation_space = disturbance.space(space)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self._rngs: list[np.random.Generator | None] = [None] * env.num_envs
+        self._last: NDArray[Any] = np.empty(0)
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
@@ -138,7 +139,8 @@ class VectorDisturbed(VectorWrapper[NDArray[Any], NDArray[Any], NDArray[Any], ND
         if seed is not None:
             seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
         self._rngs = [_generator(self.disturbance, s, rng) for s, rng in zip(seeds, self._rngs, strict=True)]
-        return self._disturbed(observations), infos
+        mask = None if options is None else options.get("reset_mask")
+        return self._disturbed(observations, mask), infos
 
     def step(
         self, actions: NDArray[Any]
@@ -152,8 +154,15 @@ class VectorDisturbed(VectorWrapper[NDArray[Any], NDArray[Any], NDArray[Any], ND
             infos = {**infos, "final_obs": finals}
         return observations, rewards, terminated, truncated, infos
 
-    def _disturbed(self, observations: NDArray[Any]) -> NDArray[Any]:
-        return np.stack([self.disturbance(row, self._of(i)) for i, row in enumerate(observations)])
+    def _disturbed(self, observations: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """With new noise in the environments of the mask; the others keep what they had."""
+        if mask is None:
+            self._last = np.stack([self.disturbance(row, self._of(i)) for i, row in enumerate(observations)])
+            return self._last
+        self._last = self._last.copy()
+        for i in np.flatnonzero(mask):
+            self._last[i] = self.disturbance(observations[i], self._of(int(i)))
+        return self._last
 
     def _of(self, i: int) -> np.random.Generator:
         rng = self._rngs[i]

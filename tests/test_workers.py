@@ -1,0 +1,310 @@
+"""One training over several workers: the same bytes however its environments are spread, and whoever is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import rsa2c
+from rsa2c.algorithm.batch import joined
+from rsa2c.algorithm.rollout import collect
+from rsa2c.algorithm.samples import blocks_of
+from rsa2c.algorithm.snapshot import pack
+from rsa2c.algorithm.sums import Largest, Moments, TreeSum
+from rsa2c.errors import ConfigError, EnvError
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF, Laplace
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.kernel.rowwise import rowwise
+from rsa2c.workers import remote
+from rsa2c.workers.remote import Lost, RemoteWorkers, WorkerError, dealt
+from rsa2c.workers.serving import Server
+
+SMALL: dict[str, Any] = {
+    "n_envs": 5, "horizon": 1000, "capacity": 40, "initial_centres": 20, "seed": 3,
+    "attribution_every": 1, "attribution_warmup": 1, "replacement_every": 1,
+}  # fmt: skip
+
+PLAIN = {name: value for name, value in SMALL.items() if "attribution" not in name}
+
+
+def content(agent: rsa2c.RSA2C) -> dict[str, bytes]:
+    """Everything a checkpoint holds."""
+    arrays, metadata = pack(agent.snapshot(), checkpoint=True)
+    return {**{name: array.tobytes() for name, array in arrays.items()}, "metadata": repr(metadata).encode()}
+
+
+class InProcess:
+    """Workers in this process, which `fate` may let die: it is called with (worker hired as number k, request)."""
+
+    def __init__(self, fate=lambda hired, number: "answers") -> None:
+        self.fate, self.hired = fate, 0
+
+    def hire(self, contents: bytes, again: bool) -> Worker:
+        self.hired += 1
+        return Worker(contents, self.hired - 1, self.fate)
+
+    def ship(self, asked: bytes) -> bytes:
+        return asked
+
+    def ready(self, handles: Sequence[Worker], timeout: float) -> list[Worker]:
+        ready = [handle for handle in handles if handle.answer != "late"]
+        time.sleep(0.0 if ready else 0.1)
+        return ready
+
+    def close(self) -> None:
+        pass
+
+
+class Worker:
+    def __init__(self, contents: bytes, hired: int, fate) -> None:
+        self.server, self.hired, self.fate, self.number = Server(contents), hired, fate, 0
+        self.answer: bytes | str = b""
+
+    def send(self, asked: bytes) -> None:
+        self.answer = self.fate(self.hired, self.number)
+        self.number += 1
+        if self.answer == "answers":
+            self.answer = self.server.answer(asked)
+
+    def receive(self) -> bytes:
+        if self.answer == "dies":
+            raise Lost("its process died (signal SIGKILL).")
+        return self.answer
+
+    def end(self) -> None:
+        self.server = None
+
+
+def trained(
+    workers: int = 1, epochs: int = 3, fate=None, env: str = "Pendulum-v1", base: Any = SMALL, **fields: Any
+) -> rsa2c.RSA2C:
+    """An agent after a few epochs, whose workers are in this process."""
+    agent = rsa2c.RSA2C(env, **{**base, **fields})
+    if workers > 1:
+        transport = InProcess(fate) if fate else InProcess()
+        agent.close()
+        agent._workers = RemoteWorkers(lambda: transport, agent.source, agent.config, agent.task, workers)
+    for _ in range(epochs):
+        agent.run_epoch()
+    return agent
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, bytes]:
+    return content(trained())
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5])
+def test_the_model_does_not_depend_on_how_environments_are_spread(alone, workers):
+    assert content(trained(workers)) == alone
+
+
+@pytest.mark.parametrize("fields", [
+    {"base": PLAIN, "env": "rsa2c/LQR-v0", "preset": "paper", "horizon": 400},
+    {"base": PLAIN, "env": "Pendulum-v1", "preset": "paper", "horizon": 400, "n_envs": 12},
+    {"env": "InvertedPendulum-v5", "backend": "gymnasium", "horizon": 500, "noise_variance": 0.01, "n_envs": 4},
+    {"kernel": "laplace", "distractors": 2, "restart_p": 0.01, "diagnostics": True, "guide": "value+advantage"},
+    {"base": PLAIN, "algorithm": "rkhs-ac", "precision": "float64"},
+    {"kl_largest": 0.05, "keep": "best", "value_damping": 0.5, "batch_doubling": 4000},
+])  # fmt: skip
+def test_the_same_with_other_rules(fields, monkeypatch):
+    monkeypatch.setattr("rsa2c.algorithm.keeping.STEPS_BETWEEN_TRIALS", 6000)
+    assert content(trained(2, 2, **fields)) == content(trained(1, 2, **fields))
+
+
+@pytest.mark.parametrize("when", range(0, 24, 5))
+def test_a_worker_that_dies_is_replaced_and_nothing_changes(alone, when):
+    """Whichever of its requests the first worker dies at, the epoch is redone from the same seeds."""
+    agent = trained(2, fate=lambda hired, number: "dies" if hired == 0 and number == when else "answers")
+    assert content(agent) == alone
+    assert agent.workers.traffic.replaced == 1
+
+
+def test_a_straggler_is_replaced_after_the_limit(alone, monkeypatch):
+    monkeypatch.setattr(remote, "STRAGGLER_SECONDS", 1.0)
+    agent = trained(2, fate=lambda hired, number: "late" if hired == 1 and number == 4 else "answers")
+    assert content(agent) == alone and agent.workers.traffic.replaced >= 1
+
+
+def test_a_share_that_kills_every_worker_ends_the_training():
+    with pytest.raises(WorkerError, match=r"environments 0 to 2 was lost 6 times.*SIGKILL"):
+        trained(2, 1, fate=lambda hired, number: "dies" if hired != 1 else "answers")
+
+
+class Faulty(gym.Env):
+    """Fails in its seventh thousand of steps."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        if self.t == 7000:
+            raise ZeroDivisionError("a division in the plant")
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), 0.0, False, False, {}
+
+
+def test_an_error_of_an_environment_is_the_drivers_and_names_the_share():
+    agent = rsa2c.RSA2C(Faulty, "advanced-ac", n_envs=2, horizon=1000, workers=2, capacity=20)
+    try:
+        agent.config = agent.config.updated(horizon=8000)
+        with pytest.raises(EnvError, match=r"a division in the plant.*the worker of environments [01] to [01]"):
+            agent.run_epoch()
+    finally:
+        agent.close()
+
+
+def test_processes_give_the_same_model_and_one_may_be_killed(alone):
+    agent = rsa2c.RSA2C("Pendulum-v1", **SMALL, workers=2)
+    members = agent.workers._members
+    try:
+        agent.run_epoch()
+        os.kill(members[1].handle.process.pid, signal.SIGKILL)
+        agent.run_epoch()
+        agent.run_epoch()
+        assert content(agent) == alone
+        spread = agent.record.spread
+        assert spread.workers == 2 and 0.0 <= spread.idle < 1.0 and spread.bytes > 10_000
+        assert agent.workers.traffic.replaced == 1
+    finally:
+        processes = [member.handle.process for member in members]
+        agent.close()
+    assert all(process.poll() is not None for process in processes)
+
+
+def test_bytes_of_an_epoch_do_not_grow_with_the_batch():
+    """Beyond the states that are drawn (candidates and the like), longer rollouts send nothing more."""
+    fields = {"base": PLAIN, "guidance": "none", "initial_centres": 40, "admission_candidates": 500}
+    sizes = {}
+    for horizon in (1000, 4000):
+        agent = trained(2, 2, env="InvertedPendulum-v5", n_envs=2, horizon=horizon, **fields)
+        sizes[horizon] = agent.record.spread.bytes
+    assert sizes[4000] == pytest.approx(sizes[1000], rel=0.1)
+
+
+def test_shares_are_whole_blocks_and_too_many_workers_are_refused():
+    spans = dealt(n_envs=24, horizon=200, workers=3)
+    assert [(span.first, span.count) for span in spans] == [(0, 10), (10, 10), (20, 4)]
+    assert [span.first_block for span in spans] == [0, 2, 4]
+    with pytest.raises(ConfigError, match=r"workers is 8.*24 environments of 200 steps make 5 blocks.*n_envs to at"):
+        dealt(24, 200, 8)
+    for workers in (0, -1, True, 1.5):
+        with pytest.raises(ConfigError, match="workers must be a whole number >= 1"):
+            rsa2c.RSA2C("Pendulum-v1", workers=workers)
+    with pytest.raises(ConfigError, match="cluster must be None"):
+        rsa2c.RSA2C("Pendulum-v1", cluster=6379)
+    vector = gym.vector.SyncVectorEnv([lambda: gym.make("Pendulum-v1")] * 2)
+    with pytest.raises(ConfigError, match="an environment that workers can make for themselves"):
+        rsa2c.RSA2C(vector, workers=2, horizon=1000)
+    vector.close()
+
+
+class AfterEachStep:
+    def on_step(self) -> bool:
+        return True
+
+
+def test_callbacks_after_each_step_need_the_environments_here():
+    with pytest.raises(ConfigError, match="workers=1"):
+        agent = trained(2, 0)
+        agent.learn(1, callback=AfterEachStep())
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 5, 8, 13])
+def test_a_sum_has_one_order_however_it_is_split(blocks):
+    """Numbers whose sum depends on the order, split at every place."""
+    numbers = np.random.default_rng(blocks).standard_normal(blocks) * 10.0 ** np.arange(blocks)
+
+    def summed(parts):
+        total = TreeSum()
+        for part in parts:
+            own = TreeSum()
+            for i in part:
+                own.add(0, int(i), numbers[i])
+            for (level, number), value in own.nodes.items():
+                total.add(level, number, value)
+        return total.total()
+
+    expected = summed([range(blocks)])
+    assert expected == pytest.approx(numbers.sum())
+    for cut in range(1, blocks):
+        assert summed([range(cut), range(cut, blocks)]) == expected
+        assert summed([range(cut, blocks), range(cut)]) == expected
+    assert summed([[i] for i in range(blocks)]) == expected
+
+
+def test_joined_moments_are_those_of_the_whole():
+    sample = np.random.default_rng(0).standard_normal((50, 3)) + 100.0
+    whole = Moments.of(sample[:7]) + (Moments.of(sample[7:30]) + Moments.of(sample[30:]))
+    assert whole.count == 50
+    np.testing.assert_allclose(whole.mean, sample.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(whole.variance, sample.var(axis=0), rtol=1e-12)
+    assert (Largest(1.0) + Largest(3.0) + Largest(2.0)).value == 3.0
+
+
+@pytest.mark.parametrize("per_block", [1, 2, 3, 5])
+def test_blocks_of_a_batch_join_to_the_batch(per_block):
+    env = rsa2c.make_env("Pendulum-v1", 5)
+
+    def act(x):
+        return (np.zeros((5, 1)),) * 3
+
+    batch = collect(env, act, lambda x: x, 230, 0, np.random.default_rng(0), restart_p=0.02)
+    blocks = blocks_of(batch, per_block)
+    assert len(blocks) == -(-5 // per_block) and sum(block.batch.n for block in blocks) == batch.n
+    again = joined(block.batch for block in blocks)
+    for name in batch.ROWS:
+        np.testing.assert_array_equal(getattr(again, name), getattr(batch, name))
+
+
+@pytest.mark.parametrize("kernel", [RBF, Laplace])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_rows_value_does_not_depend_on_the_rows_beside_it(kernel, dtype):
+    rng = np.random.default_rng(0)
+    for d, q, m in ((3, 84, 1), (11, 131, 3), (24, 200, 4)):
+        metric = Metric(np.zeros(d), np.ones(d), 1000.0, np.ones(d), 2.0)
+        dictionary = Dictionary(kernel(2.0 * d, metric), rng.standard_normal((q, d)), np.ones(q))
+        function = RKHSFunction(dictionary, rng.standard_normal((q, m)), tuple(f"u{i}" for i in range(m)))
+        raw = rng.standard_normal((24, d))
+        values = rowwise(function, dtype)
+        whole = values(metric(raw))
+        np.testing.assert_allclose(whole, function(raw), rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-4)
+        for n in (1, 2, 3, 4, 5, 7, 8, 12):
+            for a in range(0, 24 - n + 1, n):
+                np.testing.assert_array_equal(values(metric(raw[a : a + n])), whole[a : a + n])
+
+
+@pytest.mark.slow
+def test_actors_of_a_ray_cluster_give_the_same_model_and_a_node_may_be_lost(alone):
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    node = cluster.add_node(num_cpus=1)
+    try:
+        agent = rsa2c.RSA2C("Pendulum-v1", **SMALL, workers=2, cluster=cluster.address)
+        agent.run_epoch()
+        cluster.remove_node(node, allow_graceful=False)
+        began = time.monotonic()
+        agent.run_epoch()
+        agent.run_epoch()
+        assert content(agent) == alone and time.monotonic() - began < 300
+        assert agent.workers.traffic.replaced >= 1
+        agent.close()
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
