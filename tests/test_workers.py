@@ -24,6 +24,9 @@ from rsa2c.kernel.kernels import RBF, Laplace
 from rsa2c.kernel.metric import Metric
 from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.kernel.rowwise import rowwise
+from rsa2c.report import result
+from rsa2c.runs.data import RunData
+from rsa2c.runs.training import resume_run, train_run
 from rsa2c.workers import remote
 from rsa2c.workers.remote import Lost, RemoteWorkers, WorkerError, dealt
 from rsa2c.workers.serving import Server
@@ -286,6 +289,24 @@ def test_a_rows_value_does_not_depend_on_the_rows_beside_it(kernel, dtype):
         for n in (1, 2, 3, 4, 5, 7, 8, 12):
             for a in range(0, 24 - n + 1, n):
                 np.testing.assert_array_equal(values(metric(raw[a : a + n])), whole[a : a + n])
+
+
+def test_a_run_may_change_its_workers_and_says_what_they_did(tmp_path, capsys):
+    """A run begun by two processes and resumed by this one alone ends with the model of one that never stopped."""
+    fields = {**SMALL, "out": tmp_path, "track": False, "epochs_between_evaluations": 100, "evaluation_episodes": 2}
+    whole = train_run("Pendulum-v1", total_timesteps=30_000, **fields)
+    parts = train_run("Pendulum-v1", total_timesteps=8_000, suffix="-spread", workers=2, display=True, **fields)
+    rows = parts.read_metrics()
+    assert {row["workers"] for row in rows} == {"2"} and all(int(row["bytes"]) > 10_000 for row in rows)
+    assert "2 workers, " in capsys.readouterr().err
+    spread = result.spread(result.metric_curves(RunData.of(parts)))
+    assert spread["workers"] == 2 and 0 <= spread["idle"] < 1 and spread["rate"] > 0
+    resume_run(parts.path, 30_000)
+    assert parts.model_path.read_bytes() == whole.model_path.read_bytes()
+    assert [row["workers"] for row in parts.read_metrics()][-1] == "1"
+    assert result.spread(result.metric_curves(RunData.of(whole))) is None
+    with pytest.raises(ConfigError, match="sac trains in this process alone"):
+        train_run("Pendulum-v1", "sac", out=tmp_path, workers=2)
 
 
 @pytest.mark.slow

@@ -125,6 +125,12 @@ class RSA2C(SB3Methods):
             self._env = _make_env(source, config, Sizes.of(config).n_envs)
         return Workers(self._env, config)
 
+    def spread_over(self, workers: int, cluster: str | None = None) -> None:
+        """Train on with so many workers; the result does not depend on it."""
+        check_workers(workers, cluster)
+        self.close()
+        self._spread = workers, cluster
+
     @property
     def workers(self) -> Workers:
         """Whoever holds the training environments, hired when first needed."""

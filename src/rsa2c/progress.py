@@ -82,6 +82,12 @@ class _Meter:
     def row(self) -> dict[str, Any]:
         return self.agent.history[-1]
 
+    @property
+    def spread(self) -> str:
+        """What the last epoch's workers did; nothing where this process works alone."""
+        record = self.agent.record
+        return str(record.spread) if record is not None and record.spread.bytes else ""
+
     def top_features(self) -> list[tuple[str, float]]:
         """The features with the largest kernel weights, or none while all are equal."""
         weights = self.agent.kernel_weights
@@ -116,6 +122,8 @@ def _line(meter: _Meter) -> str:
         "states " + "+".join(str(size) for size in agent.dictionary_sizes.values()),
         f"left {clock(meter.left)}",
     ]
+    if meter.spread:
+        parts.insert(4, meter.spread)
     if meter.evaluation is not None:
         parts.insert(3, f"evaluation {shown(meter.evaluation)} over {agent.config.evaluation_episodes} episodes")
     top = ", ".join(f"{name} {weight:.2f}" for name, weight in meter.top_features())
@@ -139,6 +147,8 @@ def _panel(meter: _Meter) -> Any:
     grid.add_row("progress", bar)
     left = f"{clock(meter.left)} left"
     grid.add_row("steps", f"{meter.steps}   {meter.rate:,.0f} a second   {left}")
+    if meter.spread:
+        grid.add_row("workers", meter.spread)
     episodes = agent.config.evaluation_episodes
     evaluation = "" if meter.evaluation is None else f"   evaluation {shown(meter.evaluation)} over {episodes} episodes"
     curve = sparkline([past["ep_rew_mean"] for past in agent.history[-200:]])

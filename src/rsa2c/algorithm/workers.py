@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,21 +26,29 @@ from rsa2c.envs import episode_limit
 
 @dataclass(frozen=True)
 class Traffic:
-    """What requests to workers have cost so far: bytes sent and received, seconds in which workers worked, and how
-    often one was replaced."""
+    """What requests to workers have cost so far."""
 
+    requests: int = 0
+    """Requests to all workers together."""
     sent: int = 0
+    """Bytes sent, to each worker."""
     received: int = 0
+    """Bytes received."""
     busy: float = 0.0
+    """Seconds in which workers worked, added over workers."""
+    longest: float = 0.0
+    """Seconds in which the slowest worker of each request worked."""
+    waited: float = 0.0
+    """Seconds in which the driver waited; those beyond `longest` went into the transport."""
     replaced: int = 0
+    """Workers replaced."""
 
     def __sub__(self, earlier: Traffic) -> Traffic:
-        return Traffic(
-            self.sent - earlier.sent,
-            self.received - earlier.received,
-            self.busy - earlier.busy,
-            self.replaced - earlier.replaced,
-        )
+        return Traffic(*(a - b for a, b in zip(astuple(self), astuple(earlier), strict=True)))
+
+    def plus(self, **more: float) -> Traffic:
+        """With some of its numbers increased."""
+        return replace(self, **{name: getattr(self, name) + amount for name, amount in more.items()})
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,10 @@ class Spread:
     """Share of the epoch's time in which a worker had nothing to do, on average."""
     replaced: int = 0
     """Workers that were lost, or too slow, and replaced."""
+
+    def __str__(self) -> str:
+        replaced = f", {self.replaced} replaced" if self.replaced else ""
+        return f"{self.workers} workers, {self.bytes / 1e6:.1f} MB an epoch, idle {self.idle:.0%}{replaced}"
 
 
 class Workers:

@@ -41,6 +41,10 @@ class RunOptions:
     """YAML file with the features' names, a list or a mapping from name to unit."""
     out: str = "runs"
     """Folder in which the run's own folder is made."""
+    workers: int = 1
+    """Processes over which the environments are spread, or with an address, actors of a Ray cluster."""
+    address: str | None = None
+    """Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT."""
     no_track: Flag = False
     """Write no TensorBoard events; otherwise they are written if tensorboard is installed."""
     no_report: Flag = False
@@ -108,6 +112,8 @@ def _train(options: RunOptions, asked: dict[str, Any]) -> None:
         track=not options.no_track,
         env_kwargs=keyword_arguments(options.env_kwargs),
         feature_names=options.feature_names,
+        workers=options.workers,
+        cluster=options.address,
         **asked,
     )
     _finish(RunData.of(run), options)
@@ -123,6 +129,10 @@ class ResumeOptions:
     """Environment steps in all, including those already done; unset: the number the run was created with."""
     env: str | None = None
     """The environment as module:Name, where the run was trained on one of your own: a run folder imports nothing."""
+    workers: int = 1
+    """Processes over which the environments are spread, or with an address, actors of a Ray cluster."""
+    address: str | None = None
+    """Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT."""
     no_track: Flag = False
     """Write no TensorBoard events; otherwise they are written if tensorboard is installed."""
     no_report: Flag = False
@@ -147,7 +157,15 @@ def resume(arguments: list[str]) -> None:
     data = RunData.of(run, env)
     # A run that was stopped in its final evaluation has nothing left to train
     if options.total_timesteps is not None or not is_finished(data) or is_judged(data):
-        resume_run(run.path, options.total_timesteps, env=env, display=not options.quiet, track=not options.no_track)
+        resume_run(
+            run.path,
+            options.total_timesteps,
+            env=env,
+            display=not options.quiet,
+            track=not options.no_track,
+            workers=options.workers,
+            cluster=options.address,
+        )
     _finish(RunData.of(run, env), options)
 
 

@@ -75,6 +75,7 @@ def run_document(data: AgentData, episode_count: int | None = None) -> dict[str,
         "evaluations": missing.attempt("result", "The learning curve", lambda: result.evaluation_curve(data)),
         "metrics": metrics,
         "phases": result.phases(metrics),
+        "spread": result.spread(metrics),
         "command": missing.attempt("result", "The command", lambda: _command(config)),
     }
     if document["result"]["evaluations"] is None and "result" not in missing.sentences:

@@ -55,6 +55,17 @@ def phases(metrics: dict[str, list[float | None]]) -> dict[str, float]:
     }
 
 
+def spread(metrics: dict[str, list[float | None]]) -> dict[str, float] | None:
+    """How the training was spread over workers, where it was: steps per second, bytes per epoch, share of idle time."""
+    columns = [metrics.get(name, []) for name in ("workers", "bytes", "idle")]
+    rows = [row for row in zip(*columns, strict=True) if row[1]]
+    steps, seconds = metrics.get("timesteps", []), metrics.get("seconds", [])
+    if not rows or not (seconds and seconds[-1] and steps and steps[-1]):
+        return None
+    workers, size, idle = (float(np.mean([x or 0.0 for x in column])) for column in zip(*rows, strict=True))
+    return {"workers": workers, "rate": steps[-1] / seconds[-1], "bytes": size, "idle": idle}
+
+
 def score(result: EvaluationResult) -> dict[str, Any]:
     """Summary statistics of an evaluation."""
     low, high = (bound if np.isfinite(bound) else None for bound in result.interval())

@@ -43,7 +43,8 @@ class Checkpointer:
         record = self.agent.record
         assert record is not None, "an epoch has just ended"
         times = {"seconds": self.seconds, **{f"seconds_{name}": record.seconds[name] for name in (*PHASES, COMPILE)}}
-        self.run.append_metrics({**record.metrics, **{name: round(x, 5) for name, x in times.items()}})
+        spread = {"workers": record.spread.workers, "bytes": record.spread.bytes, "idle": round(record.spread.idle, 4)}
+        self.run.append_metrics({**record.metrics, **{name: round(x, 5) for name, x in times.items()}, **spread})
         last = self.agent.num_timesteps >= self.goal
         due = self.agent.epoch % self.agent.config.epochs_between_evaluations == 0
         self.show(evaluation=self.evaluate() if due or last else None)

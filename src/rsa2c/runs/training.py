@@ -68,17 +68,22 @@ def train_run(
     suffix: str = "",
     env_kwargs: Mapping[str, Any] | None = None,
     feature_names: Names | None = None,
+    workers: int = 1,
+    cluster: str | None = None,
     **fields: Any,
 ) -> Run:
     """Train a new agent in a new folder under `out`.
 
-    `env` and `env_kwargs` are those of `RSA2C`; an environment that is not an id has to be given again to `resume_run`.
-    `fields` are fields of `Config` (for sac and ppo, those of `BaselineFields`); `suffix` is appended to the run id.
+    `env`, `env_kwargs`, `workers` and `cluster` are those of `RSA2C`; an environment that is not an id has to be given
+    again to `resume_run`. `fields` are fields of `Config` (for sac and ppo, those of `BaselineFields`); `suffix` is
+    appended to the run id.
     """
     _check_total(total_timesteps)
     use_module(env)
     source = Source.of(env, env_kwargs)
     if algorithm in BASELINES:
+        if workers != 1 or cluster is not None:
+            raise ConfigError(f"{algorithm} trains in this process alone. Leave workers and cluster (--address) out.")
         if source.id is None or feature_names or env_kwargs:
             raise ConfigError(f"{algorithm} trains on ids without env_kwargs and feature_names, got {source.name}.")
         return baseline_training.train(
@@ -90,7 +95,8 @@ def train_run(
     run_id = make_run_id(source.name, name, preset, config) + suffix
     Run.refuse_existing(out, run_id)
     source.check_single("evaluate the agent of a run folder")
-    with closing(RSA2C(source, algorithm, preset=preset, feature_names=feature_names, **fields)) as agent:
+    spread: dict[str, Any] = {"workers": workers, "cluster": cluster}
+    with closing(RSA2C(source, algorithm, preset=preset, feature_names=feature_names, **spread, **fields)) as agent:
         extra = {"environment": source.name, "algorithm": name, "preset": preset, "total_timesteps": total}
         run = Run.create(out, run_id, agent.config, extra | _environment(agent, feature_names is not None))
         with run.locked():
@@ -117,11 +123,14 @@ def resume_run(
     env: EnvLike | None = None,
     display: bool = False,
     track: bool = True,
+    workers: int = 1,
+    cluster: str | None = None,
 ) -> Run:
     """Continue from a run's last checkpoint to `total_timesteps`, counted from the run's beginning.
 
     Unset, it is the number the run was created with. A run stopped before its first checkpoint starts over, and so does
     every baseline that was stopped. `env` is the environment of a run that was trained on a factory or an object.
+    `workers` and `cluster` are those of `RSA2C`, whatever the run had before.
     """
     run = Run.open(path)
     with run.locked():
@@ -136,6 +145,7 @@ def resume_run(
                     f"run {run.path} has {agent.num_timesteps:,} steps already, {total:,} were asked for. "
                     f"Ask for more with: rsa2c resume {run.path} --total-timesteps N"
                 )
+            agent.spread_over(workers, cluster)
             run.rewind(agent.epoch, agent.num_timesteps)
             if total != data.total_timesteps:
                 run.write_config({**data.document, "total_timesteps": total})

@@ -97,6 +97,11 @@ def epoch_scalars(agent: RSA2C, seconds: float, steps: int) -> dict[str, float]:
     for name, value in row.items():
         if name not in _NOT_SCALARS:
             scalars[f"{'rollout' if name in _ROLLOUT else 'train'}/{name}"] = value
+    if agent.record is not None and agent.record.spread.bytes:
+        spread = agent.record.spread
+        scalars["time/workers"] = float(spread.workers)
+        scalars["time/bytes_per_epoch"] = float(spread.bytes)
+        scalars["time/idle_share"] = spread.idle
     if agent.attribution_log and agent.attribution_log[-1][0] == agent.epoch:
         _, phi, weights = agent.attribution_log[-1]
         for name, importance, weight in zip(agent.feature_names, phi, weights, strict=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pickle import loads
 from typing import Any, Protocol
 
@@ -101,7 +101,7 @@ class RemoteWorkers(Workers):
         self.traffic = Traffic()
         self._transport = transport()
         self._journal: list[tuple[Any, int]] = []
-        self._journal_seconds = 0.0
+        self._journal_seconds = self._longest = 0.0
         self._members: list[_Member] = []
         for span in spans:
             contents = packed(source, config, span)
@@ -144,6 +144,7 @@ class RemoteWorkers(Workers):
 
     def _answers(self, requests: list[tuple[Any, int]]) -> list[Any]:
         """What the workers answer, each to its request."""
+        began, self._longest = time.monotonic(), 0.0
         for member, asked in zip(self._members, requests, strict=True):
             member.losses = 0
             self._begin(member, [asked])
@@ -163,6 +164,7 @@ class RemoteWorkers(Workers):
                     answers[i] = value
                     seconds.append(time.monotonic() - self._members[i].began)
             self._replace_late([self._members[i] for i in pending if i not in answers], requests, seconds)
+        self.traffic = self.traffic.plus(requests=1, longest=self._longest, waited=time.monotonic() - began)
         return [answers[i] for i in range(self.count)]
 
     def _begin(self, member: _Member, requests: list[tuple[Any, int]]) -> None:
@@ -172,15 +174,14 @@ class RemoteWorkers(Workers):
 
     def _send(self, member: _Member) -> None:
         asked, size = member.waiting[0]
-        self.traffic = replace(self.traffic, sent=self.traffic.sent + size)
+        self.traffic = self.traffic.plus(sent=size)
         member.handle.send(asked)
 
     def _received(self, member: _Member) -> tuple[bool, Any]:
         """Whether the last of a worker's requests is answered, and its value."""
         content = member.handle.receive()
         busy, succeeded, value = loads(content)
-        received, total = self.traffic.received + len(content), self.traffic.busy + busy
-        self.traffic = replace(self.traffic, received=received, busy=total)
+        self.traffic, self._longest = self.traffic.plus(received=len(content), busy=busy), max(self._longest, busy)
         if not succeeded:
             raise type(value)(f"{value} (from {member.name})") if isinstance(value, EnvError) else value
         member.waiting.popleft()
@@ -198,7 +199,7 @@ class RemoteWorkers(Workers):
             )
         member.handle.end()
         member.handle = self._transport.hire(member.contents, True)
-        self.traffic = replace(self.traffic, replaced=self.traffic.replaced + 1)
+        self.traffic = self.traffic.plus(replaced=1)
         self._begin(member, [*self._journal, asked])
 
     def _replace_late(self, late: list[_Member], requests: list[tuple[Any, int]], seconds: list[float]) -> None:
