@@ -216,7 +216,8 @@ class Benchmark:
         lines += [
             "",
             "With a batch for each worker the driver stops it: it exchanges "
-            f"{(cost.sent + cost.received) / 1e6:.1f} MB with every worker, which takes {byte * 1e3:.1f} ms, and so reaches at most {limit:,.0f} steps a second. "
+            f"{(cost.sent + cost.received) / 1e6:.1f} MB with every worker, which takes {byte * 1e3:.1f} ms, and so "
+            f"reaches at most {limit:,.0f} steps a second. "
             f"Half of that is reached with {half:,.0f} workers. With the same batch the driver's own "
             f"{cost.driver_seconds * 1e3:.0f} ms stop it earlier.",
         ]

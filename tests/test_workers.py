@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import yaml
 
 import rsa2c
+from pages import blocks
 from rsa2c.algorithm.batch import joined
 from rsa2c.algorithm.rollout import collect
 from rsa2c.algorithm.samples import blocks_of
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.algorithm.sums import Largest, Moments, TreeSum
+from rsa2c.cli.command import parse
+from rsa2c.cli.train import ResumeOptions, RunOptions, resume, train
 from rsa2c.errors import ConfigError, EnvError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF, Laplace
@@ -227,10 +234,10 @@ def test_callbacks_after_each_step_need_the_environments_here():
         agent.learn(1, callback=AfterEachStep())
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 3, 5, 8, 13])
-def test_a_sum_has_one_order_however_it_is_split(blocks):
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13])
+def test_a_sum_has_one_order_however_it_is_split(count):
     """Numbers whose sum depends on the order, split at every place."""
-    numbers = np.random.default_rng(blocks).standard_normal(blocks) * 10.0 ** np.arange(blocks)
+    numbers = np.random.default_rng(count).standard_normal(count) * 10.0 ** np.arange(count)
 
     def summed(parts):
         total = TreeSum()
@@ -242,12 +249,12 @@ def test_a_sum_has_one_order_however_it_is_split(blocks):
                 total.add(level, number, value)
         return total.total()
 
-    expected = summed([range(blocks)])
+    expected = summed([range(count)])
     assert expected == pytest.approx(numbers.sum())
-    for cut in range(1, blocks):
-        assert summed([range(cut), range(cut, blocks)]) == expected
-        assert summed([range(cut, blocks), range(cut)]) == expected
-    assert summed([[i] for i in range(blocks)]) == expected
+    for cut in range(1, count):
+        assert summed([range(cut), range(cut, count)]) == expected
+        assert summed([range(cut, count), range(cut)]) == expected
+    assert summed([[i] for i in range(count)]) == expected
 
 
 def test_joined_moments_are_those_of_the_whole():
@@ -267,9 +274,9 @@ def test_blocks_of_a_batch_join_to_the_batch(per_block):
         return (np.zeros((5, 1)),) * 3
 
     batch = collect(env, act, lambda x: x, 230, 0, np.random.default_rng(0), restart_p=0.02)
-    blocks = blocks_of(batch, per_block)
-    assert len(blocks) == -(-5 // per_block) and sum(block.batch.n for block in blocks) == batch.n
-    again = joined(block.batch for block in blocks)
+    parts = blocks_of(batch, per_block)
+    assert len(parts) == -(-5 // per_block) and sum(part.batch.n for part in parts) == batch.n
+    again = joined(part.batch for part in parts)
     for name in batch.ROWS:
         np.testing.assert_array_equal(getattr(again, name), getattr(batch, name))
 
@@ -329,3 +336,20 @@ def test_actors_of_a_ray_cluster_give_the_same_model_and_a_node_may_be_lost(alon
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+def test_the_manifest_and_the_script_in_the_docs_can_be_read():
+    """As far as a machine without a cluster allows: YAML, the shell's syntax, and the commands' own parser."""
+    page = Path(__file__).parent.parent / "docs" / "scaling.md"
+    manifest = next(text for language, text in blocks(page) if language == "yaml")
+    script = next(text for _, text in blocks(page) if text.startswith("#!/bin/bash"))
+    spec = yaml.safe_load(manifest)["spec"]
+    groups = [spec["rayClusterSpec"]["headGroupSpec"], *spec["rayClusterSpec"]["workerGroupSpecs"]]
+    assert all(group["template"]["spec"]["containers"][0]["image"] for group in groups)
+    cores = sum(4 * group["replicas"] for group in groups[1:])
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    command = shlex.split(shlex.split(spec["entrypoint"])[2])
+    first, second = command[: command.index("||")], command[command.index("||") + 1 :]
+    resumed = parse(ResumeOptions, first[2:], resume)
+    begun = parse(RunOptions, [x for x in second[2:] if x not in ("--n-envs", "32")], train)
+    assert begun.env == "Ant-v5" and resumed.workers == begun.workers == cores and resumed.address == "auto"
