@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
@@ -33,6 +34,8 @@ class ProcessHandle:
         command = [sys.executable, "-c", program]
         self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
+        # A process ends with its handle: an agent that nobody closed leaves none behind
+        self.end = weakref.finalize(self, _end, self.process, self.connection)
         self.send(contents)
 
     def send(self, asked: bytes) -> None:
@@ -47,10 +50,11 @@ class ProcessHandle:
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             raise Lost(f"its process died ({how}).") from error
 
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.connection.close()
+
+def _end(process: subprocess.Popen[bytes], connection: Any) -> None:
+    process.kill()
+    process.wait()
+    connection.close()
 
 
 class Processes:
