@@ -78,7 +78,7 @@ def test_the_policy_kept_is_tried_again_and_its_score_is_the_mean_of_all_its_epi
 
 def test_a_policy_that_replaces_another_was_tried_as_often(trained: RSA2C, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 1_000)
-    state, env, config = replace(trained.state, steps=13_000), trained.env, trained.config
+    state, env, config = replace(trained.state, steps=13_000), trained.workers, trained.config
     tried: list[int] = []
 
     def always(returns: list[float]) -> Any:
