@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import random
 import threading
@@ -259,19 +260,30 @@ class Benchmark:
         for _ in range(self.kills):
             with nodes([self.cores[0], self.cores[-1]]) as cluster:
                 agent = self.agent(workers=2, cluster=cluster.address)
+                before = agent.workers.traffic
                 agent.run_epoch()
-                assert agent.record is not None
-                epoch_seconds = sum(agent.record.seconds.values())
-                timer = threading.Timer(rng.uniform(0, (self.skip - 1) * epoch_seconds), cluster.lose)
-                timer.start()
+                in_epoch = (agent.workers.traffic - before).requests
+                _lose_at(agent, rng.randrange(in_epoch * (self.skip - 2)), rng.random(), cluster)
                 for _ in range(self.skip - 1):
                     agent.run_epoch()
-                timer.join()
                 equal += digest(agent) == expected
                 replaced += agent.workers.traffic.replaced
                 agent.close()
         return [f"{equal} of {self.kills} trainings in which a node was killed ended with the model of one process "
                 f"({replaced} workers were replaced)."]  # fmt: skip
+
+
+def _lose_at(agent: rsa2c.RSA2C, request: int, delay: float, cluster: Nodes) -> None:
+    """Kill a node so many requests from now, up to a second after the request has begun."""
+    workers: Any = agent.workers
+    plain, left = workers._answers, itertools.count(request, -1)
+
+    def answers(requests: Any) -> Any:
+        if next(left) == 0:
+            threading.Timer(delay, cluster.lose).start()
+        return plain(requests)
+
+    workers._answers = answers
 
 
 def main() -> None:
