@@ -20,7 +20,7 @@ import scipy.linalg
 from numba.core.dispatcher import Dispatcher
 from scipy.linalg import lapack
 
-COMPILED = "rsa2c.algorithm."
+COMPILED = ("rsa2c.algorithm.", "rsa2c.kernel.")
 """Compiled functions of these modules are counted by their Python source."""
 ARITHMETIC = {
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.square, np.power, np.sqrt, np.exp,

@@ -143,6 +143,7 @@ def _estimated(
         if dictionary is not None:
             phi = dictionary.features(batch.points.dtype.type)(batch.points)
         assert phi is not None, "the value was fitted"
+        block.features = None  # nobody needs them after this, and they are the largest array there is
         block.values = (phi @ value[0].astype(phi.dtype)).astype(np.float64) + value[1]
         block.advantage = advantages(batch, block.values, gamma, lam)
     returns = discounted_returns(batch, block.values, gamma)

@@ -40,15 +40,15 @@ from rsa2c.cost.operations import (
     ridge_solve,
     triangular_inverse,
 )
-from rsa2c.kernel.kernels import KERNELS
+from rsa2c.kernel.kernels import KERNELS, RBF
+from rsa2c.kernel.rowwise import LANES as ROW_LANES
 
 
 def flops(config: Config, epoch: Work) -> dict[str, float]:
     """Operations of each phase of an epoch."""
     d, m = epoch.features, epoch.outputs
-    steps, per_step = epoch.steps, 2 * epoch.policy.states * m + 6 * m + coordinates(config, 1, d)
     counts = {
-        "collect": kernel(config, steps, epoch.policy.states, d) + steps * per_step,
+        "collect": _collect(config, epoch),
         "admit": sum(_growth(config, growth, d) for growth in epoch.growths),
         "value": _value(config, epoch),
         "attribute": 0.0,
@@ -56,12 +56,19 @@ def flops(config: Config, epoch: Work) -> dict[str, float]:
         "actor": _actor(config, epoch),
     }
     if isinstance(config.scale, FollowingScale):
-        counts["admit"] += (5 * epoch.transitions + 12) * d + _moves(config, epoch.followed, d, m)
+        counts["admit"] += (4 * epoch.transitions + 12) * d + _moves(config, epoch.followed, d, m)
         counts["admit"] += coordinates(config, epoch.points, d) if epoch.followed else 0
     if epoch.attribution is not None:
         counts["attribute"] += _attribution(config, epoch.attribution)
     counts["attribute"] += _moves(config, epoch.reprojections, d, m)
     return {phase: float(counts[phase]) for phase in PHASES}
+
+
+def _collect(config: Config, epoch: Work) -> float:
+    """A policy acts row by row (`kernel/rowwise.py`), where a Gaussian exponent takes one addition less."""
+    steps, q, d, m = epoch.steps, epoch.policy.states, epoch.features, epoch.outputs
+    count = kernel(config, steps, q, d) - (steps * q if config.kernel == RBF.name else 0)
+    return count + steps * (2 * q * m + (ROW_LANES + 6) * m + coordinates(config, 1, d))
 
 
 def _growth(config: Config, growth: Growth, d: int) -> float:
@@ -80,9 +87,9 @@ def _growth(config: Config, growth: Growth, d: int) -> float:
 def _value(config: Config, epoch: Work) -> float:
     n, d = epoch.transitions, epoch.features
     if epoch.value is None:
-        return 2.0 * n
+        return 18.0 * n
     q = epoch.value.states
-    count: float = kernel(config, epoch.points, q, d) + epoch.points * (2 * q + 1) + 10 * n
+    count: float = kernel(config, epoch.points, q, d) + epoch.points * (2 * q + 1) + 22 * n
     fit = config.value
     if isinstance(fit, LSTD):
         size = q + 1
@@ -91,6 +98,7 @@ def _value(config: Config, epoch: Work) -> float:
         if fit.value_damping and epoch.number:  # previous values, the features' second moment and its right-hand side
             count += epoch.points * (2 * q + 1) + n * size * (size + 3) + 3 * size * (size + 1)
         return count
+    count += kernel(config, epoch.points, q, d)  # sweeps have the whole batch, values are each block's own
     if isinstance(fit, TD):
         return count + fit.value_sweeps * n * (9 * q + 4)
     assert isinstance(fit, MonteCarlo), "there is a Value Critic"
@@ -103,7 +111,7 @@ def _attribution(config: Config, explained: Attribution) -> float:
     if explained.samples:
         n = explained.samples
         count += pivots(config, explained.candidates, Basis(0), k, w) + kernel(config, n, k, w) + moment(n, k)
-        count += n * o * (2 * k + 16) + ridge_solve(config, k, o, w, gram=False)
+        count += n * o * (2 * k + 6) + ridge_solve(config, k, o, w, gram=False)
     rule = config.guidance
     assert isinstance(rule, ShadowGuidance | ReleasedGuidance), "attributions guide"
     states, background = rule.attribution_states, rule.attribution_background

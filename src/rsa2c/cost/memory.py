@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rsa2c.algorithm.admission import limit_of
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.samples import environments_per_block
 from rsa2c.algorithm.work import Work
 from rsa2c.config import LSTD, Config, FollowingScale, ReleasedGuidance
 
@@ -20,8 +22,10 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     tails = 3 * 8 * points * d if isinstance(config.scale, FollowingScale) else 0
     screened, changed = bool(epoch.growths), any(growth.admitted for growth in epoch.growths)
     held = batch + grams * (1 + screened + changed)
-    # Traces, differences and features with a constant, in addition to the features; sweeps need the features alone.
-    copies = 4 if isinstance(config.value, LSTD) else 1
+    # Features, and for one block at a time traces, differences and features with a constant; sweeps need the first.
+    sizes = Sizes.of(config)
+    blocks = -(-sizes.n_envs // environments_per_block(sizes.n_envs, sizes.horizon))
+    copies = 1 + 3 / blocks if isinstance(config.value, LSTD) else 1
     admit = max((g.candidates * (3 * g.basis.states + limit_of(config)) for g in epoch.growths), default=0)
     attribute, critic = _attribution(config, epoch, single)
     return {
