@@ -113,7 +113,7 @@ def _special(task: Task, agent: Any) -> dict[str, Any]:
     if task.environment != goal.ENV or task.settings:
         return {}
     name, seed = task.algorithm, task.seed
-    solution = goal.peer(name, seed, threads=1) if name in BASELINES else goal.ours(seed, name)
+    solution = goal.peer(name, seed) if name in BASELINES else goal.ours(seed, name)
     reached = bool(np.isfinite(solution.seconds))
     return {
         "goal_steps": solution.steps if reached else None,

@@ -5,7 +5,8 @@
 All explainers use the same model (an `RKHSFunction` that they call or read), background and states. The error is the
 largest absolute difference to the exact value, relative to the largest absolute value. The exact value comes from
 Gauss-Legendre quadrature with ceil(d/2) nodes, which the tests check against 2^d enumeration. A second table gives the
-error of the observational values against the analytic conditionals of a Gaussian.
+error of the observational values against the analytic conditionals of a Gaussian. Needs the extra `explain`, and
+`pip install shapiq`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import shap
-import shapiq
 from numpy.typing import NDArray
-from shapiq.explainer.product_kernel.explainer import ProductKernelExplainer
 from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 from sklearn.kernel_ridge import KernelRidge
 
@@ -95,6 +94,9 @@ def timed(work: Callable[[], Array], repeats: int) -> tuple[Array, float]:
 
 def compare(problem: Problem, repeats: int) -> list[str]:
     """Rows of the table for one problem size."""
+    import shapiq  # no extra has it, and figures.py needs this module without it
+    from shapiq.explainer.product_kernel.explainer import ProductKernelExplainer
+
     function, background, states = made(problem)
     few = states[: problem.peers]
 

@@ -1,11 +1,16 @@
-"""Seconds of training until the mean return on Pendulum-v1 reaches -200: rsa2c, SB3 SAC and SB3 PPO in one script.
+"""Seconds and steps of training until the mean return on Pendulum-v1 reaches -200: rsa2c beside SB3's and SBX's agents.
 
-The clock starts when the agent is constructed (the warm-up is included) and pauses during evaluations. These are the
-same for all agents: 20 fixed start states, after each epoch (rsa2c), each rollout (PPO) or every 500 steps (SAC).
-rsa2c is measured with a warm Numba cache, and in a new process with an empty cache. Torch gets one or two threads,
-whichever trains the baseline faster.
+    python benchmarks/time_to_solution.py                         all runs that are still missing, then the page
+    python benchmarks/time_to_solution.py --seeds 0 --agents rsa2c,ppo --results DIR           a trial
+    python benchmarks/time_to_solution.py --table                 write the page from the rows, train nothing
 
-    python benchmarks/time_to_solution.py [--seeds 0 1 2]
+Within a table everybody trains on the same simulator: Gymnasium's, EnvPool's, or the arrays of rsa2c's default.
+Everybody has one core and one thread; rsa2c has its default settings, the others RL-Zoo's. The clock starts when the
+agent is made (rsa2c's warm-up is included) and pauses during evaluations, which are the same for all: 20 fixed start
+states in Gymnasium, after each epoch (rsa2c), each rollout (PPO) or every 500 steps (SAC). A short training before it
+compiles; what compilation takes is measured apart. Needs the extras `baselines` and `fast`, and `pip install sbx-rl`:
+what is not installed is left out. Each run leaves one line in results/time_to_solution/runs.jsonl and is not repeated;
+delete the file to begin anew. Run it on a machine that does nothing else: about an hour.
 """
 
 from __future__ import annotations
@@ -17,31 +22,50 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import rsa2c
-from _provenance import write
+from _goal_table import AGENTS, SIMULATORS, write_page
+from _provenance import RESULTS
+from _suite_run import ROWS, machine, read_rows
 from _watch import Solution, Watch
-from rsa2c.baselines.policy import make_baseline, torch_threads
+from rsa2c.files import append_lines
+from rsa2c.runs.provenance import provenance
+from suite import names, numbers
 
 ENV = "Pendulum-v1"
 GOAL = -200.0
 EPISODES = 20
 LIMITS = {"rsa2c": 200_000, "sac": 30_000, "ppo": 400_000}
+WARM_UP = {"rsa2c": 30_000, "sac": 300, "ppo": 4_096}
+"""Steps that compile everything which a training needs."""
+COMPILED = ("rsa2c", "sbx-ppo")
+"""Agents whose first use after installation, or in a process, is measured apart."""
 
 
-def ours(seed: int, algorithm: str = "rsa2c-kme") -> Solution:
+def ours(seed: int, algorithm: str = "rsa2c-kme", simulator: Any = "auto", limit: int = LIMITS["rsa2c"]) -> Solution:
     """A kernel agent with its default preset, evaluated after each epoch."""
     watch = Watch(ENV, GOAL, EPISODES)
-    agent = watch.policy = rsa2c.RSA2C(ENV, algorithm, seed=seed)
-    agent.learn(LIMITS["rsa2c"], callback=lambda *_: not watch.solved(agent.num_timesteps))
+    agent = watch.policy = rsa2c.RSA2C(ENV, algorithm, seed=seed, backend=simulator)
+    agent.learn(limit, callback=lambda *_: not watch.solved(agent.num_timesteps))
+    agent.close()
     return watch.solution
 
 
-def peer(name: str, seed: int, threads: int) -> Solution:
-    """An SB3 baseline with RL-Zoo's hyper-parameters."""
+def peer(
+    name: str, seed: int, library: str = "stable_baselines3", simulator: str = "gymnasium", limit: int | None = None
+) -> Solution:
+    """PPO or SAC with RL-Zoo's settings, on one thread."""
     from stable_baselines3.common.callbacks import BaseCallback
+
+    from _peers import build_peer
+    from rsa2c.baselines.policy import torch_threads
 
     watch = Watch(ENV, GOAL, EPISODES)
 
@@ -58,100 +82,95 @@ def peer(name: str, seed: int, threads: int) -> Solution:
                 self.done = watch.solved(self.num_timesteps)
             return not self.done
 
-    with torch_threads(threads):
-        watch.policy = make_baseline(name, ENV, seed)
-        watch.policy.model.learn(LIMITS[name], callback=Check())
+    with torch_threads(1):
+        watch.policy = build_peer(library, name, ENV, seed, simulator)
+        watch.policy.model.learn(limit or LIMITS[name], callback=Check())
         if name == "ppo" and not np.isfinite(watch.solution.seconds):
             watch.solved(watch.policy.model.num_timesteps)
     return watch.solution
 
 
-def faster_threads(name: str) -> int:
-    """1 or 2 torch threads, whichever trains this baseline faster on this machine."""
-    steps, brief = {"sac": (400, {}), "ppo": (4096, {"n_epochs": 1})}[name]
-    seconds: dict[int, float] = {}
-    for threads in (1, 2):
-        with torch_threads(threads):
-            model = make_baseline(name, ENV, seed=1000, **brief).model
-            began = time.perf_counter()
-            patience = min(seconds.values(), default=np.inf)
-            # On a busy machine, two threads can be twenty times slower than one: stop early.
-            model.learn(steps, callback=lambda *_, t=began, p=patience: time.perf_counter() - t < 2 * p)
-            seconds[threads] = time.perf_counter() - began
-    return min(seconds, key=lambda threads: seconds[threads])
+def solved(agent: str, simulator: str, seed: int, warm_up: bool = False) -> Solution:
+    """One training of an agent of the tables."""
+    name = agent.removeprefix("sbx-")
+    limit = WARM_UP[name] if warm_up else LIMITS[name]
+    if agent == "rsa2c":
+        return ours(seed, simulator=simulator, limit=limit)
+    return peer(name, seed, "sbx" if agent.startswith("sbx-") else "stable_baselines3", simulator, limit)
 
 
-def cold(seed: int) -> tuple[Solution, float]:
-    """rsa2c in a new process with an empty Numba cache, and the wall time of that whole process."""
+def cold(agent: str, simulator: str, seed: int) -> dict[str, Any]:
+    """The same in a new process with an empty Numba cache, and the wall time of that whole process."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         answer = subprocess.run(
-            [sys.executable, __file__, "--only-ours", "--seeds", str(seed)],
+            [sys.executable, __file__, "--one", agent, simulator, str(seed)],
             env={**os.environ, "NUMBA_CACHE_DIR": folder},
-            capture_output=True,
+            stdout=subprocess.PIPE,
             text=True,
             check=True,
         )
-        wall = time.perf_counter() - began
-    return Solution(**json.loads(answer.stdout.splitlines()[-1])), wall
+        return {**json.loads(answer.stdout.splitlines()[-1]), "process_seconds": time.perf_counter() - began}
+
+
+def missing(options: argparse.Namespace) -> Iterator[tuple[str, str, int, bool]]:
+    """Agent, simulator, seed of the runs that were asked for and have no row yet, and whether they begin cold."""
+    has = {name: find_spec(name) is not None for name in ("stable_baselines3", "sbx", "envpool")}
+    needed = {agent: "sbx" if agent.startswith("sbx-") else "stable_baselines3" for agent in AGENTS if agent != "rsa2c"}
+    agents = [agent for agent in options.agents if has.get(needed.get(agent, ""), True)]
+    simulators = [simulator for simulator in options.simulators if has.get(simulator, True)]
+    for name in dict.fromkeys([*options.agents, *options.simulators]):
+        if name not in agents and name not in simulators:
+            print(f"{name} is left out: {needed.get(name, name)} is not installed.")
+    done = {(row["agent"], row["simulator"], row["seed"], row["cold"]) for row in read_rows(options.results)}
+    warm = [(agent, simulator, seed, False) for seed, simulator, agent in product(options.seeds, simulators, agents)]
+    first = [(agent, simulators[-1], options.seeds[0], True) for agent in COMPILED if agent in agents]
+    yield from (run for run in (*warm, *first) if run not in done)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Train what is missing, one after the other."""
+    warm: set[tuple[str, str]] = set()
+    for agent, simulator, seed, is_cold in missing(options):
+        if not is_cold and (agent, simulator) not in warm:
+            solved(agent, simulator, 1000, warm_up=True)
+            warm.add((agent, simulator))
+        found = cold(agent, simulator, seed) if is_cold else vars(solved(agent, simulator, seed))
+        reached = bool(np.isfinite(found["seconds"]))
+        figures = {name: round(value, 4) for name, value in found.items() if np.isfinite(value)}
+        row = {"agent": agent, "simulator": simulator, "seed": seed, "cold": is_cold, "solved": reached, **figures}
+        row |= {"commit": provenance()["commit"], "machine": machine(), "load": round(os.getloadavg()[0], 1)}
+        append_lines(options.results / ROWS, json.dumps(row, allow_nan=False) + "\n")
+        print({name: value for name, value in row.items() if name not in ("commit", "machine")}, flush=True)
+
+
+def chosen(known: dict[str, Any], text: str) -> list[str]:
+    """Names of a dictionary, separated by commas, in its order."""
+    if unknown := set(names(text)) - set(known):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))} is unknown; known are {', '.join(known)}")
+    return [name for name in known if name in names(text)]
 
 
 def main() -> None:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--only-ours", action="store_true", help="measure one seed of rsa2c only, and print JSON")
+    parser.add_argument("--seeds", type=numbers, default=range(10), help="0-9 or 0,3")
+    parser.add_argument("--agents", type=lambda text: chosen(AGENTS, text), default=list(AGENTS), help="by commas")
+    parser.add_argument("--simulators", type=lambda text: chosen(SIMULATORS, text), default=list(SIMULATORS))
+    parser.add_argument("--results", type=Path, default=RESULTS / "time_to_solution", help="where the rows are")
+    parser.add_argument("--table", action="store_true", help="only write the page")
+    parser.add_argument("--one", nargs=3, metavar=("AGENT", "SIMULATOR", "SEED"), help="one training, printed as JSON")
     options = parser.parse_args()
-    if options.only_ours:
-        print(json.dumps(vars(ours(options.seeds[0]))))
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if options.one:
+        agent, simulator, seed = options.one
+        print(json.dumps(vars(solved(agent, simulator, int(seed)))))
         return
-
-    ours(seed=1000)  # warms up the Numba cache and this process
-    threads = {name: faster_threads(name) for name in ("sac", "ppo")}
-    found: dict[str, list[Solution]] = {"rsa2c": [], "sac": [], "ppo": []}
-    for seed in options.seeds:
-        for name, solutions in found.items():
-            solutions.append(ours(seed) if name == "rsa2c" else peer(name, seed, threads[name]))
-            s = solutions[-1]
-            figures = f"{s.seconds:8.2f} s {s.cpu_seconds:8.2f} cpu s {s.steps:9,} steps {s.mean_return:8.1f}"
-            print(f"seed {seed}  {name:<6} {figures}", flush=True)
-    cold_solution, whole = cold(options.seeds[0])
-
-    labels = {
-        "rsa2c": "rsa2c-kme, default preset, 1 thread",
-        "sac": f"SB3 SAC, RL-Zoo, {threads['sac']} torch thread{'s'[: threads['sac'] - 1]}",
-        "ppo": f"SB3 PPO, RL-Zoo, {threads['ppo']} torch thread{'s'[: threads['ppo'] - 1]}",
-    }
-    medians = {
-        name: np.median([(s.seconds, s.cpu_seconds) for s in solutions], axis=0)
-        for name, solutions in found.items()
-    }
-    lines = [
-        f"Seconds of training on {ENV} until the mean return over {EPISODES} fixed start states reaches {GOAL:g}.",
-        "Agents are evaluated after each epoch (rsa2c), each rollout (PPO) or every 500 steps (SAC); evaluation time",
-        "is not counted. Ratios compare medians, in wall-clock time and in CPU time, which other work on the machine",
-        "affects less.",
-        "",
-        "| agent | seconds, each seed | median | median, CPU | steps, each seed | times ours | times ours, CPU |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, solutions in found.items():
-        seconds = ", ".join(f"{s.seconds:.2f}" for s in solutions)
-        steps = ", ".join(f"{s.steps:,}" for s in solutions)
-        wall, cpu = medians[name]
-        ratios = " | ".join(f"{ratio:.0f}" for ratio in medians[name] / medians["rsa2c"])
-        lines.append(f"| {labels[name]} | {seconds} | {wall:.2f} | {cpu:.2f} | {steps} | {ratios} |")
-    lines += [
-        "",
-        f"Seeds {', '.join(map(str, options.seeds))}. The table is measured with a warm Numba cache.",
-        "With an empty cache, as on first use after installation, rsa2c takes",
-        f"{cold_solution.seconds:.1f} s including compilation (seed {options.seeds[0]}). The whole process,",
-        f"including Python's start and the evaluations, takes {whole:.1f} s.",
-    ]
-    body = "\n".join(lines)
-    print(body)
-    packages = ("torch", "stable-baselines3")
-    print("written to", write("time_to_solution", "Time to solution, Pendulum-v1", body, *packages))
+    options.results.mkdir(parents=True, exist_ok=True)
+    if not options.table:
+        measure(options)
+    page = write_page(read_rows(options.results), options.results.with_suffix(".md"))
+    print("written to", page)
 
 
 if __name__ == "__main__":

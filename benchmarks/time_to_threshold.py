@@ -11,64 +11,21 @@ environment, after every 20,000 steps. Compilation is not counted: a short train
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 import numpy as np
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from stable_baselines3.common.vec_env import VecNormalize
 
 import rsa2c
+from _peers import SimulatorVecEnv
 from _provenance import write
 from _watch import Watch
 from rsa2c.baselines.policy import Baseline, baseline_config, resolved, torch_threads
-from rsa2c.envs import make_env
 
 GOALS = {"Hopper-v5": 2_000.0, "Walker2d-v5": 2_000.0, "HalfCheetah-v5": 3_000.0}
 LIMIT = 1_000_000
 EPISODES, BETWEEN = 10, 20_000
-
-
-class PoolVecEnv(VecEnv):
-    """EnvPool's environments as SB3 wants them: an environment is reset in the step that ends its episode."""
-
-    def __init__(self, env_id: str, n: int, seed: int) -> None:
-        self.env = make_env(env_id, n, backend="envpool")
-        super().__init__(n, self.env.single_observation_space, self.env.single_action_space)
-        self.first_seed, self.render_mode = seed, None
-        self.actions = np.zeros((n, *self.action_space.shape), np.float32)  # type: ignore[misc]
-
-    def reset(self) -> Any:
-        return self.env.reset(seed=self.first_seed)[0].astype(np.float32)
-
-    def step_async(self, actions: np.ndarray) -> None:
-        self.actions = actions
-
-    def step_wait(self) -> Any:
-        observations, rewards, over, out_of_time, _ = self.env.step(self.actions)
-        observations = observations.astype(np.float32)
-        ended = over | out_of_time
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        if ended.any():
-            for i in np.flatnonzero(ended):
-                infos[i] = {"terminal_observation": observations[i], "TimeLimit.truncated": bool(out_of_time[i])}
-            observations = self.env.reset(options={"reset_mask": ended})[0].astype(np.float32)
-        return observations, rewards.astype(np.float32), ended, infos
-
-    def close(self) -> None:
-        self.env.close()
-
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [getattr(self, attr_name, None)] * self.num_envs
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError
-
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        raise NotImplementedError
-
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        return [False] * self.num_envs
 
 
 class Clock(Watch):
@@ -100,7 +57,7 @@ def ppo(env_id: str, seed: int, envs: int, limit: int = LIMIT) -> Clock:
     clock, config = Clock(env_id), baseline_config("ppo", env_id, seed=seed)
     arguments = resolved(config.arguments)
     arguments["n_steps"] = max(arguments.get("n_steps", 2048) // envs, 1)
-    env = VecNormalize(PoolVecEnv(env_id, envs, seed), gamma=arguments.get("gamma", 0.99))
+    env = VecNormalize(SimulatorVecEnv(env_id, envs, seed, "envpool"), gamma=arguments.get("gamma", 0.99))
     model = PPO("MlpPolicy", env, seed=seed, device="cpu", **arguments)
     clock.policy = Baseline("ppo", env_id, config, model, env)
 
