@@ -24,7 +24,8 @@ def made(algorithm, seed, mean=-140.0, drops=(0.0, 0.0, 0.0, 0.0), environment=P
     fields = {
         "run": f"{environment}__{algorithm}__s{seed}", "grid": "g", "environment": environment, "algorithm": algorithm,
         "preset": "rl-zoo" if algorithm in ("sac", "ppo") else "default", "noise": 0.0, "distractors": 0, "seed": seed,
-        "varied": "", "steps": 10_000, "seconds": 1.0, "epochs": 10, "states": 50, "weight_ratio": 2.0, "gflop": 0.1,
+        "varied": "", "steps": 10_000, "seconds": 1.0, "epochs": 10, "states": 50, "capacity": 256,
+        "weight_ratio": 2.0, "gflop": 0.1,
         "gap": float("nan"), "commit": "abc", "processor": "a processor", "versions": "numpy 2",
         "curve": Curve(steps, steps / 1e4, np.linspace(-1200.0, mean, 10), np.full(10, np.nan), np.arange(1.0, 11.0)),
         "returns": {
@@ -140,7 +141,7 @@ def test_what_is_seen_at_evaluations_is_known_to_their_spacing():
 
 
 def test_no_difference_at_all_refutes_a_higher_one():
-    full = [made(name, seed, states=512) for name in OURS for seed in range(6)]
+    full = [made(name, seed, states=256) for name in OURS for seed in range(6)]
     capacity = dataclasses.replace(paper.claim("memory_controlled"), environments=(PENDULUM,))
     found = claims.judge(Selection(full), capacity, PENDULUM, "default")
     free = [dataclasses.replace(item, states=100) for item in full]

@@ -24,7 +24,7 @@ def made(algorithm, seed, mean, preset="default", slope=1.0, shares=(0.5, 0.2, 0
     fields = {
         "run": f"Pendulum-v1__{algorithm}__{preset}__n0__s{seed}", "grid": "ablation", "environment": "Pendulum-v1",
         "algorithm": algorithm, "preset": preset, "noise": 0.0, "distractors": 0, "seed": seed, "varied": "",
-        "steps": 10_000, "seconds": 1.0, "epochs": 10, "states": 50, "weight_ratio": 2.0, "gflop": 0.1,
+        "steps": 10_000, "seconds": 1.0, "epochs": 10, "states": 50, "capacity": 256, "weight_ratio": 2.0, "gflop": 0.1,
         "gap": float("nan"), "commit": "abc", "processor": "a processor", "versions": "numpy 2", "curve": curve,
         "returns": {level: Return(mean - slope * level / 0.01, 80.0, 100) for level in LEVELS},
         "importances": {"early": dict(zip(("cos theta", "sin theta", "velocity"), shares, strict=True)),
@@ -94,7 +94,8 @@ def test_an_append_that_was_cut_off_is_as_if_it_had_not_been(tmp_path, name):
     assert same(first, read[0]) and same(second, read[1])
 
 
-OLD_COLUMNS = [*COLUMNS["runs.csv"], "mean_0", "std_0", "mean_0.5", "std_0.5"]
+FIRST_COLUMNS = [name for name in COLUMNS["runs.csv"] if name != "capacity"]
+OLD_COLUMNS = [*FIRST_COLUMNS, "mean_0", "std_0", "mean_0.5", "std_0.5"]
 OLD_ROWS = [
     "a,ablation,Pendulum-v1,rsa2c-kme,default,0,0,0,,2000,4.5,2,118,1.5,0.25,nan,abc,,numpy 2,-144.5,88.5,-870.25,98.5",
     "b,ablation,Pendulum-v1,sac,rl-zoo,0,0,1,,2000,4.5,2,0,1,0.25,nan,abc,,numpy 2,-150.5,80.5,,",
@@ -115,6 +116,7 @@ def test_records_of_before_there_was_a_file_of_returns_are_read_and_converted_wh
     read = read_records(tmp_path)
     assert same(a, read[0]) and same(b, read[1]) and len(read) == 3
     assert "mean_" not in (tmp_path / "runs.csv").read_text()
+    assert [item.capacity for item in read] == [0, 0, 256]
 
 
 def test_records_that_are_missing_or_damaged_are_errors_with_names(tmp_path):

@@ -29,14 +29,16 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "curves.csv": ("run", *_POINTS),
     "importances.csv": ("run", "stage", "feature", "share"),
     "runs.csv": ("run", "grid", "environment", "algorithm", "preset", "noise", "distractors", "seed", "varied",
-                 "steps", "seconds", "epochs", "states", "weight_ratio", "gflop", "gap", "commit", "processor",
-                 "versions"),
+                 "steps", "seconds", "epochs", "states", "capacity", "weight_ratio", "gflop", "gap", "commit",
+                 "processor", "versions"),
 }  # fmt: skip
 """The files and their columns, in the order in which they are written: a run counts once it is in `runs.csv`."""
 _NUMBERS = {"noise": float, "distractors": int, "seed": int, "steps": int, "seconds": float, "epochs": int,
-            "states": int, "weight_ratio": float, "gflop": float, "gap": float}  # fmt: skip
+            "states": int, "capacity": int, "weight_ratio": float, "gflop": float, "gap": float}  # fmt: skip
 _OLD = ("mean_", "std_")
 """Prefixes of the columns of `runs.csv` that held returns before there was a `returns.csv`."""
+_LATER = {"capacity": "0"}
+"""Columns that the first files lack, and what they stand for there."""
 Rows = dict[str, list[tuple[str, ...]]]
 """Run -> its rows in a file, as text."""
 
@@ -45,7 +47,7 @@ def append_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
     """Append records to the files of a folder that the caller holds; a run that is already there with the same record
     is left alone. Returns the paths of the files."""
     folder = Path(folder)
-    if _is_old(folder):
+    if (folder / "runs.csv").exists() and _columns(folder) != COLUMNS["runs.csv"]:
         _convert(folder)
     known = {name: _grouped(name, _read(folder / name, missing_ok=True)) for name in COLUMNS}
     texts = {name: io.StringIO(newline="") for name in COLUMNS}
@@ -71,8 +73,7 @@ def read_records(folder: PathLike) -> list[Record]:
     folder = Path(folder)
     try:
         tables = {name: _read(folder / name) for name in COLUMNS if name != "returns.csv"}
-        old = _is_old(folder)
-        returns = _old_returns(tables["runs.csv"]) if old else _read(folder / "returns.csv")
+        returns = _old_returns(tables["runs.csv"]) if _is_old(folder) else _read(folder / "returns.csv")
         points, shares = (_grouped(name, tables[name]) for name in ("curves.csv", "importances.csv"))
         levels = _grouped("returns.csv", returns)
         last = {row["run"]: row for row in tables["runs.csv"]}
@@ -144,13 +145,17 @@ def _read(path: Path, missing_ok: bool = False) -> list[dict[str, str]]:
         if missing_ok:
             return []
         raise NotFoundError(f"{path} does not exist. Make it with: rsa2c reproduce {path.parent.name}")
-    return list(csv.DictReader(io.StringIO(whole_lines(read_bytes(path)).decode(), newline="")))
+    later = _LATER if path.name == "runs.csv" else {}
+    return [later | row for row in csv.DictReader(io.StringIO(whole_lines(read_bytes(path)).decode(), newline=""))]
+
+
+def _columns(folder: Path) -> tuple[str, ...]:
+    return tuple(read_bytes(folder / "runs.csv").split(b"\n", 1)[0].decode().rstrip("\r").split(","))
 
 
 def _is_old(folder: Path) -> bool:
     """Whether `runs.csv` has the returns in columns, one pair per noise level, as the first studies did."""
-    path = folder / "runs.csv"
-    return path.exists() and f",{_OLD[0]}" in read_bytes(path).split(b"\n", 1)[0].decode()
+    return any(name.startswith(_OLD[0]) for name in _columns(folder))
 
 
 def _old_returns(runs: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
@@ -165,9 +170,10 @@ def _old_returns(runs: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
 
 
 def _convert(folder: Path) -> None:
-    """Convert such a folder to the present files, once."""
+    """Give the files of a folder the present columns, once."""
     runs = _read(folder / "runs.csv")
-    for name, rows in (("returns.csv", _old_returns(runs)), ("runs.csv", runs)):
+    tables = {"returns.csv": _old_returns(runs)} if _is_old(folder) else {}
+    for name, rows in (tables | {"runs.csv": runs}).items():
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, COLUMNS[name], extrasaction="ignore", lineterminator="\n")
         writer.writeheader()

@@ -9,7 +9,6 @@ from itertools import permutations
 import numpy as np
 
 from rsa2c import statistics
-from rsa2c.config import make_config
 from rsa2c.reproduce.paper import Claim
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.selection import thresholds
@@ -54,8 +53,7 @@ def _growth(item: Record) -> float:
 
 
 def _left(item: Record) -> float:
-    capacity = make_config(item.environment, item.preset, item.algorithm).capacity
-    return 1.0 - item.states / capacity if isinstance(capacity, int) else float("nan")
+    return 1.0 - item.states / item.capacity if item.capacity else float("nan")
 
 
 def _early(item: Record) -> float:

@@ -53,6 +53,8 @@ class Record(Summary):
     epochs: int
     states: int
     """States in the larger dictionary; 0 for baselines."""
+    capacity: int
+    """States that a dictionary may have; 0 for baselines, and where it was not recorded."""
     weight_ratio: float
     gflop: float
     """Billions of operations per epoch, counted by `rsa2c.cost` at the last dictionary."""
@@ -89,6 +91,7 @@ def record(grid: str, job: Job, data: RunData) -> Record:
         varied=job.suffix.removeprefix("__"),
         epochs=int(float(last.get("epoch", len(data.metrics)))),
         states=states,
+        capacity=int(data.config.capacity) if isinstance(data.config, Config) else 0,
         weight_ratio=float(last.get("weight_ratio", 1.0)),
         gflop=_gflop(data, states),
         gap=_final_gap(data),
