@@ -45,6 +45,11 @@ Every table compares three results: the number in the paper, ours with the prese
 `src/rsa2c/envs/known` documents which. `python benchmarks/results_page.py` makes this page from the records under
 `results/`, which `rsa2c reproduce` writes: `runs.csv` has one row per run, with its commit, and `returns.csv` one
 row per run and noise level. Experiments that were not run are missing, and nothing is filled in from elsewhere.
+
+`default` is what that preset was at the commits that each study names. Since then one general rule has taken its place
+nearly everywhere, Pendulum-v1 included, and the studies have not been repeated with it; `results/suite.md` measures
+today's default. The preset `paper` has not changed.
+
 The paper is "{title}" by {authors}; its code is at {code}.
 
 The paper's claims, judged by our runs:

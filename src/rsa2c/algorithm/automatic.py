@@ -12,8 +12,8 @@ from rsa2c.config import Config, FollowingScale, KLStep, LearnedSigma
 from rsa2c.errors import EnvError
 
 STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
-"""Steps of an epoch grow with the number of features: 4,800 for Pendulum-v1, as in the paper, and no more than 8,000,
-which serve 105 features."""
+"""Steps of an epoch where the scale is frozen grow with the number of features: 4,800 for three, as in the paper, and
+no more than 8,000, which serve 105."""
 MOST_ENVIRONMENTS = 96
 """More environments side by side are no faster on one core."""
 CAPACITY_FACTOR, SMALL_CAPACITY, LARGE_CAPACITY = 148, 256, 1024
