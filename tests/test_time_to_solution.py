@@ -1,0 +1,68 @@
+"""The benchmark of time to solution: peers on our simulators, and its page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+import _goal_table
+from rsa2c.envs import make_env
+
+
+def row(agent, seed, seconds, steps, simulator="envpool", **changes):
+    fields = {"agent": agent, "simulator": simulator, "seed": seed, "cold": False, "solved": True, "seconds": seconds,
+              "cpu_seconds": seconds, "steps": steps, "commit": "abc", "machine": "a machine", "load": 1.0}  # fmt: skip
+    return {**fields, **changes}
+
+
+@pytest.mark.parametrize("backend", ["arrays", "envpool"])
+def test_an_episode_of_a_peer_ends_as_stable_baselines3_wants_it(backend):
+    pytest.importorskip("stable_baselines3", reason="pip install 'rsa2c[baselines]'")
+    if backend == "envpool":
+        pytest.importorskip("envpool", reason="pip install 'rsa2c[fast]'")
+    from _peers import SimulatorVecEnv
+
+    ours, theirs = make_env("Pendulum-v1", 3, backend=backend), SimulatorVecEnv("Pendulum-v1", 3, 7, backend)
+    np.testing.assert_array_equal(ours.reset(seed=7)[0].astype(np.float32), theirs.reset())
+    actions = np.ones((3, 1), np.float32)
+    for _ in range(199):
+        _, _, done, infos = theirs.step(actions)
+        ours.step(actions)
+        assert not done.any() and infos == [{}] * 3
+    final, rewards = ours.step(actions)[:2]
+    fresh, got, done, infos = theirs.step(actions)
+    assert done.all() and all(info["TimeLimit.truncated"] for info in infos)
+    np.testing.assert_allclose([info["terminal_observation"] for info in infos], final, atol=1e-6)
+    np.testing.assert_allclose(got, rewards, rtol=1e-6)
+    assert not np.isclose(fresh, final).all(axis=1).any(), "the new episode begins elsewhere"
+    assert not theirs.step(actions)[2].any()
+
+
+def test_the_table_has_medians_and_ratios_to_ours_on_the_same_simulator():
+    rows = [row("rsa2c", seed, 0.2, 7_000) for seed in range(3)]
+    rows += [row("sac", seed, 40.0 + seed, 3_500) for seed in range(3)]
+    lines = _goal_table.table(rows).splitlines()
+    assert lines[2] == "| rsa2c-kme, default settings | 3 of 3 | 0.20 | 0.20 | 7,000 | 1 | 1 |"
+    assert lines[3] == (
+        "| Stable-Baselines3's SAC | 3 of 3 | 41.00 [40.00, 42.00] | 41.00 [40.00, 42.00] | 3,500 | 205 | 0.5 |"
+    )
+
+
+def test_a_run_that_never_arrives_counts_as_the_last():
+    arrived = [row("ppo", 0, 8.0, 20_480), row("ppo", 1, 9.0, 24_576)]
+    lost = {**row("ppo", 2, 0.0, 0), "solved": False}
+    cells = _goal_table.table([row("rsa2c", 0, 0.2, 7_000), *arrived, lost]).splitlines()[3].split(" | ")
+    assert cells[1:3] == ["2 of 3", "9.00 [8.00, not reached]"]
+
+
+def test_every_simulator_with_rows_has_its_table_on_the_page(tmp_path):
+    rows = [row("rsa2c", 0, 0.2, 7_000, simulator) for simulator in ("gymnasium", "arrays")]
+    rows.append(row("rsa2c", 0, 4.0, 7_000, "arrays", cold=True, process_seconds=6.0))
+    text = _goal_table.write_page(rows, tmp_path / "page.md").read_text(encoding="utf-8")
+    titles = [line for line in text.splitlines() if line.startswith("## ")]
+    assert titles == ["## Gymnasium for all", "## Our arrays for all, as rsa2c is shipped", "## With compilation"]
+    assert "first use after installation: 4.0 s" in text
