@@ -54,8 +54,9 @@ def ours(seed: int, algorithm: str = "rsa2c-kme", simulator: Any = "auto", limit
     watch = Watch(ENV, GOAL, EPISODES)
     agent = watch.policy = rsa2c.RSA2C(ENV, algorithm, seed=seed, backend=simulator)
     agent.learn(limit, callback=lambda *_: not watch.solved(agent.num_timesteps))
+    solution = watch.confirmed()
     agent.close()
-    return watch.solution
+    return solution
 
 
 def peer(
@@ -87,7 +88,7 @@ def peer(
         watch.policy.model.learn(limit or LIMITS[name], callback=Check())
         if name == "ppo" and not np.isfinite(watch.solution.seconds):
             watch.solved(watch.policy.model.num_timesteps)
-    return watch.solution
+        return watch.confirmed()
 
 
 def solved(agent: str, simulator: str, seed: int, warm_up: bool = False) -> Solution:

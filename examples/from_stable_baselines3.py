@@ -13,11 +13,12 @@ import rsa2c
 
 def main() -> None:
     agent = rsa2c.RSA2C(gymnasium.make("Pendulum-v1"), seed=0)
-    solved = StopTrainingOnRewardThreshold(-200, verbose=1)
-    callback = EvalCallback(Monitor(gymnasium.make("Pendulum-v1")), solved, eval_freq=400, verbose=1)
+    solved = StopTrainingOnRewardThreshold(-160, verbose=1)
+    test = Monitor(gymnasium.make("Pendulum-v1"))
+    callback = EvalCallback(test, solved, n_eval_episodes=50, eval_freq=2000, verbose=1)
     agent.learn(total_timesteps=200_000, callback=callback)
 
-    mean, deviation = evaluate_policy(agent, Monitor(gymnasium.make("Pendulum-v1")), n_eval_episodes=20)
+    mean, deviation = evaluate_policy(agent, test, n_eval_episodes=50)
     print(f"after {agent.num_timesteps:,} steps: {mean:.1f} +- {deviation:.1f}")
 
     observation, _ = gymnasium.make("Pendulum-v1").reset(seed=0)

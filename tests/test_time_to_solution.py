@@ -15,7 +15,8 @@ from rsa2c.envs import make_env
 
 def row(agent, seed, seconds, steps, simulator="envpool", **changes):
     fields = {"agent": agent, "simulator": simulator, "seed": seed, "cold": False, "solved": True, "seconds": seconds,
-              "cpu_seconds": seconds, "steps": steps, "commit": "abc", "machine": "a machine", "load": 1.0}  # fmt: skip
+              "cpu_seconds": seconds, "steps": steps, "elsewhere": -200.0 - seed, "commit": "abc",
+              "machine": "a machine", "load": 1.0}  # fmt: skip
     return {**fields, **changes}
 
 
@@ -46,9 +47,10 @@ def test_the_table_has_medians_and_ratios_to_ours_on_the_same_simulator():
     rows = [row("rsa2c", seed, 0.2, 7_000) for seed in range(3)]
     rows += [row("sac", seed, 40.0 + seed, 3_500) for seed in range(3)]
     lines = _goal_table.table(rows).splitlines()
-    assert lines[2] == "| rsa2c-kme, default settings | 3 of 3 | 0.20 | 0.20 | 7,000 | 1 | 1 |"
+    assert lines[2] == "| rsa2c-kme, default settings | 3 of 3 | 0.20 | 0.20 | 7,000 | -201 [-202, -200] | 1 | 1 |"
     assert lines[3] == (
-        "| Stable-Baselines3's SAC | 3 of 3 | 41.00 [40.00, 42.00] | 41.00 [40.00, 42.00] | 3,500 | 205 | 0.5 |"
+        "| Stable-Baselines3's SAC | 3 of 3 | 41.00 [40.00, 42.00] | 41.00 [40.00, 42.00] | 3,500 "
+        "| -201 [-202, -200] | 205 | 0.5 |"
     )
 
 
