@@ -19,7 +19,6 @@ import numpy as np
 
 import rsa2c
 from _provenance import write
-from rsa2c import plots
 from rsa2c.algorithm.diagnostics import tracking_error
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "img"
@@ -85,7 +84,7 @@ def draw(history: list[dict[str, float]], td: list[tuple[int, float]]) -> None:
     axis.loglog(t, squared[0] * (t / t[0]) ** -0.5, "--", label="(t+1)^-1/2")
     axis.set(title="LQR: squared error of TD(λ)", xlabel="epoch")
     axis.legend()
-    plots.save(figure, IMAGES / "diagnostics")
+    figure.savefig(IMAGES / "diagnostics.png", dpi=150)
 
 
 def main() -> None:
