@@ -155,7 +155,7 @@ def shadow_critic(
     targets_of_all = np.column_stack(standardised)
     remedy = "Lower attribution_centres"
     coefficients = ridge_regression(phi, targets_of_all, dictionary.gram, RIDGE, "the attribution critic", remedy)
-    unexplained = np.square(targets_of_all - phi @ coefficients)
+    unexplained = np.square(targets_of_all - phi @ coefficients.astype(phi.dtype))
     explained = np.array([max(0.0, 1.0 - float(unexplained[:, s].mean())) for s in sources])
     return Explained(x, dictionary, coefficients, sources, explained, len(x), count)
 

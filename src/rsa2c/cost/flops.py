@@ -111,7 +111,7 @@ def _attribution(config: Config, explained: Attribution) -> float:
     if explained.samples:
         n = explained.samples
         count += pivots(config, explained.candidates, Basis(0), k, w) + kernel(config, n, k, w) + moment(n, k)
-        count += n * o * (2 * k + 6) + ridge_solve(config, k, o, w, gram=False)
+        count += n * o * (4 * k + 9) + ridge_solve(config, k, o, w, gram=False)
     rule = config.guidance
     assert isinstance(rule, ShadowGuidance | ReleasedGuidance), "attributions guide"
     states, background = rule.attribution_states, rule.attribution_background
