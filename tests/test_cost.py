@@ -177,7 +177,7 @@ def counted_epoch(agent, monkeypatch):
 
 def compare(counts, formula):
     for phase in cost.PHASES:
-        assert formula[phase] == pytest.approx(counts[phase], rel=0.004, abs=20), (phase, counts, formula)
+        assert formula[phase] == pytest.approx(counts[phase], rel=0.003, abs=20), (phase, counts, formula)
 
 
 SETTINGS = {

@@ -173,6 +173,8 @@ def _reprojection(config: Config, moved: Reprojection, d: int) -> float:
     kept, room = Basis(moved.kept, gram=False, factor=False), moved.kept < Sizes.of(config).capacity
     if room:
         count += pivots(config, refill, kept, moved.states - moved.kept, d)
+    else:
+        count += coordinates(config, refill, d)
     x, q = moved.points, moved.states
     count += 2 * coordinates(config, x, d) + kernel(config, x, q, d) + kernel(config, x, moved.old, d)
     count += 2 * x * m * (2 * q + moved.old) + x * m
