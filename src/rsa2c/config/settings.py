@@ -57,7 +57,10 @@ class Config:
     noise_variance: Annotated[float, NOT_NEGATIVE] = 0.0
     """Variance of Gaussian noise added to the observations during training, in raw units."""
     distractors: Annotated[int, NOT_NEGATIVE] = 0
-    """Number of pure-noise features appended to the observation."""
+    """Number of useless features appended to the observation."""
+    distractor_kind: Literal["noise", "drift", "copies", "permuted", "twin", "jumps"] = "noise"
+    """What useless features show: standard normal noise, a drift as slow as the true features, true features with noise
+    on them, true features at another time, the state of another instance, or constants that jump now and then."""
 
     # Budget of an epoch
     n_envs: Annotated[int | Auto, POSITIVE] = "auto"
