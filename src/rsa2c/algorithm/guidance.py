@@ -10,7 +10,7 @@ null they do not separate useful from useless features.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -117,6 +117,8 @@ class Explained:
     """States the expansion was fitted to; 0 for the Value Critic, which was given."""
     candidates: int = 0
     """States among which its centres were chosen."""
+    targets: NDArray = field(default_factory=lambda: np.zeros((0, 0)))
+    """(samples, outputs): what it was fitted to, standardised."""
 
     @property
     def work(self) -> Attribution:
@@ -157,7 +159,7 @@ def shadow_critic(
     coefficients = ridge_regression(phi, targets_of_all, dictionary.gram, RIDGE, "the attribution critic", remedy)
     unexplained = np.square(targets_of_all - phi @ coefficients)
     explained = np.array([max(0.0, 1.0 - float(unexplained[:, s].mean())) for s in sources])
-    return Explained(x, dictionary, coefficients, sources, explained, len(x), count)
+    return Explained(x, dictionary, coefficients, sources, explained, len(x), count, targets_of_all)
 
 
 def enumerates(players: int) -> bool:

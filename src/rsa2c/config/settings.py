@@ -129,6 +129,13 @@ class Config:
                 "Leave one of them out."
             )
 
+        importance = getattr(self.guidance, "importance", "shapley")
+        if importance != "shapley" and self.game == "cme":
+            raise ConfigError(
+                f"attribution='cme' has no effect with importance={importance!r}: it is a game of Shapley values. "
+                "Leave one of them out."
+            )
+
     def __repr__(self) -> str:
         settings, plain, tags = self.settings(), flattened(Config()), {choice.tag for choice in CHOICES.values()}
         usual = flattened(built(Config, {name: value for name, value in settings.items() if name in tags}, {}))

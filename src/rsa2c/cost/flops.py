@@ -114,6 +114,8 @@ def _attribution(config: Config, explained: Attribution) -> float:
         count += n * o * (2 * k + 6) + ridge_solve(config, k, o, w, gram=False)
     rule = config.guidance
     assert isinstance(rule, ShadowGuidance | ReleasedGuidance), "attributions guide"
+    if isinstance(rule, ShadowGuidance) and rule.importance != "shapley":
+        return count  # a control: only what it shares with Shapley values is counted
     states, background = rule.attribution_states, rule.attribution_background
     if isinstance(rule.game, CME):
         return count + _cme(rule.game, states, background, explained)
