@@ -20,12 +20,12 @@ from rsa2c.algorithm.projection import ProjectionStates, on_new_metric, within_t
 from rsa2c.algorithm.samples import Block, Samples, states
 from rsa2c.algorithm.state import ATTRIBUTE, generator
 from rsa2c.algorithm.work import Attribution, Reprojection
-from rsa2c.config import Config, ReleasedGuidance, ShadowGuidance
+from rsa2c.config import Config, CriticGuidance, PrintedGuidance, ReleasedGuidance, ShadowGuidance
 from rsa2c.kernel.rkhs import RKHSFunction
 
 SMALLEST_CHANGE = 0.1
 """Relative change of every weight up to which the policy is not re-projected."""
-Rule = ShadowGuidance | ReleasedGuidance
+Rule = ShadowGuidance | CriticGuidance
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def _explained(
     rng: np.random.Generator,
 ) -> Explained:
     """What is attributed: the Value Critic itself, or a regression with shadow features."""
-    if isinstance(rule, ReleasedGuidance):
+    if isinstance(rule, CriticGuidance):
         assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
         return value_critic(samples.take(states, np.arange(samples.n)), value)
     drawn = rng.choice(samples.n, min(samples.n, SAMPLES), replace=False)
@@ -122,8 +122,11 @@ def _measured(
 
 
 def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArray[np.float64]:
+    if isinstance(rule, PrintedGuidance):
+        return released.printed_weights(importances.moments.sum(axis=0), rule, length_scale)
     if isinstance(rule, ReleasedGuidance):
         return released.ratio_weights(importances.moments.sum(axis=0), rule)
+    assert isinstance(rule, ShadowGuidance), "there is no other rule"
     return importances.weights(rule.weight_floor, length_scale)
 
 
@@ -135,7 +138,7 @@ def _reweighted(
     if np.all(np.abs(weights - old.weights) <= SMALLEST_CHANGE * old.weights):
         return guided
     drawn = ProjectionStates.of(policy.mean, samples, config, rng)
-    reproject = not isinstance(rule, ReleasedGuidance) or rule.reproject
+    reproject = not isinstance(rule, CriticGuidance) or rule.reproject
     new, limit = old.reweighted(weights), rule.trust_region
     mean, moves = within_trust_region(policy, new, drawn, limit, config, epoch, reproject)
     if mean is None:

@@ -37,6 +37,7 @@ from rsa2c.config.released import (
     LargestError,
     MonteCarlo,
     PolynomialStep,
+    PrintedGuidance,
     ReleasedAdvantage,
     ReleasedGuidance,
 )
@@ -105,7 +106,7 @@ class Config:
     counted)."""
 
     # Guidance
-    guidance: ShadowGuidance | ReleasedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
+    guidance: ShadowGuidance | ReleasedGuidance | PrintedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
 
     # Running
     epochs_between_evaluations: Annotated[int, POSITIVE] = 5
