@@ -33,7 +33,16 @@ SMALL = {"policy_kwargs": {"net_arch": [8]}}
 TINY = {
     "sac": Settings(60, arguments={"learning_starts": 20, "batch_size": 8, **SMALL}),
     "ppo": Settings(
-        64, n_envs=2, normalise=True, arguments={"n_steps": 8, "batch_size": 8, "n_epochs": 1, "use_sde": True, **SMALL}
+        64,
+        n_envs=2,
+        normalise=True,
+        arguments={
+            "n_steps": 8,
+            "batch_size": 8,
+            "n_epochs": 1,
+            "use_sde": True,
+            "policy_kwargs": {"net_arch": [8], "activation_fn": "ReLU", "ortho_init": False},
+        },
     ),
 }
 ENV = "Pendulum-v1"
