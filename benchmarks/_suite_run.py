@@ -87,7 +87,7 @@ def row(task: Task, data: RunData, peak: int) -> dict[str, Any]:
     }
     if (now := provenance()["commit"]) != commit:
         found["finished_by_commit"] = now
-    return found | _special(task, agent)
+    return found | _special(task, agent) | _true_weight(task, agent)
 
 
 _MOMENTS = {"mean": np.mean, "std": np.std, "median": np.median, "worst": np.min}
@@ -119,6 +119,15 @@ def _special(task: Task, agent: Any) -> dict[str, Any]:
         "goal_steps": solution.steps if reached else None,
         "goal_seconds": round(solution.seconds, 3) if reached else None,
     }
+
+
+def _true_weight(task: Task, agent: Any) -> dict[str, Any]:
+    """The share of the kernel's weights on features that are not distractors."""
+    useless = task.settings.get("distractors", 0)
+    if not useless or not isinstance(agent, RSA2C):
+        return {}
+    weights = agent.policy.mean.kernel.weights
+    return {"true_weight": round(float(weights[:-useless].sum() / weights.sum()), 4)}
 
 
 def machine() -> str:

@@ -48,7 +48,7 @@ policy.
 
 def write_page(rows: Sequence[Row], path: Path) -> Path:
     """Write the page; rows of steps or settings that no table asks for are left out of it."""
-    parts = [INTRODUCTION, _origin(rows), "## Results", results(rows, TARGETS)]
+    parts = [INTRODUCTION, origin(rows), "## Results", results(rows, TARGETS)]
     parts += ["## Beside published figures", beside(rows), SOURCE + " TRPO was not run here."]
     parts += ["## One part of the rule left out", leave_one_out(rows)]
     parts += ["## Environments that nobody tuned for", results(rows, FURTHER, COLUMNS[:-4])]
@@ -81,7 +81,7 @@ def _result(target: Target, algorithm: str, rows: Sequence[Row]) -> list[str]:
     found = estimate(rows, target.measure)
     met = [_met(found.value, goal, target, len(rows)) for goal in (target.bar, target.dream)]
     return [
-        name, algorithm, f"{target.steps:,}", f"{len(rows)} of {target.seeds}", _interval(found, target.measure),
+        name, algorithm, f"{target.steps:,}", f"{len(rows)} of {target.seeds}", interval(found, target.measure),
         _shown(_worst(rows, target.measure), target.measure), _early(rows), f"{_mean(rows, 'seconds') / 60:.1f}",
         f"{max(row['peak_rss_mib'] for row in rows):,}", _states(rows), bars[0], met[0], bars[1], met[1],
     ]  # fmt: skip
@@ -95,7 +95,7 @@ def beside(rows: Sequence[Row]) -> str:
         cells = []
         for algorithm in here:
             found = [row for row in rows if _answers(row, target) and row["algorithm"] == algorithm]
-            cells.append(_interval(estimate(found, RETURN), RETURN) if found else "-")
+            cells.append(interval(estimate(found, RETURN), RETURN) if found else "-")
         version, figures = PUBLISHED.get(target.environment, ("-", {}))
         cells.append(version)
         for name in ALGORITHMS:
@@ -113,7 +113,7 @@ def leave_one_out(rows: Sequence[Row]) -> str:
         whole = [row for row in rows if _answers(row, target) and row["algorithm"] == OURS]
         scores = [row["mean"] for row in whole]
         if whole:
-            lines.append([target.environment, "the general rule", "", f"{len(whole)}", _interval(estimate(whole)), ""])
+            lines.append([target.environment, "the general rule", "", f"{len(whole)}", interval(estimate(whole)), ""])
         for variant, settings in left_out(target.environment).items():
             found = [row for row in rows if row["variant"] == variant and row["environment"] == target.environment]
             found = [row for row in found if row["steps"] == target.steps and row["settings"] == settings]
@@ -121,8 +121,8 @@ def leave_one_out(rows: Sequence[Row]) -> str:
                                for name, value in settings.items())  # fmt: skip
             cost = "-"
             if found and whole:
-                cost = _interval(statistics.mean_difference(scores, [row["mean"] for row in found]))
-            result = _interval(estimate(found)) if found else "not run"
+                cost = interval(statistics.mean_difference(scores, [row["mean"] for row in found]))
+            result = interval(estimate(found)) if found else "not run"
             lines.append([target.environment, variant, listed, f"{len(found)}", result, cost])
     return table(("environment", "variant", "settings", "seeds", "mean return", "costs"), lines)
 
@@ -177,7 +177,8 @@ def _shown(value: float | None, measure: str = RETURN) -> str:
     return _FORMATS[measure](value) if math.isfinite(value) else "∞"
 
 
-def _interval(found: Estimate, measure: str = RETURN) -> str:
+def interval(found: Estimate, measure: str = RETURN) -> str:
+    """A number and its interval as the page shows them."""
     if not found.has_interval:
         return _shown(found.value, measure)
     return f"{_shown(found.value, measure)} [{_shown(found.low, measure)}, {_shown(found.high, measure)}]"
@@ -201,7 +202,7 @@ def _rank(algorithm: str) -> tuple[bool, str]:
     return algorithm != OURS, algorithm
 
 
-def _origin(rows: Sequence[Row]) -> str:
+def origin(rows: Sequence[Row]) -> str:
     """Which commits and machines the rows are from."""
     lines = []
     for name in ("commit", "machine"):

@@ -11,6 +11,7 @@ from rsa2c.algorithm.automatic import FOLLOWING_BATCH, FOLLOWING_LENGTH
 from rsa2c.baselines.settings import BASELINES, PRESET
 from rsa2c.config import Config, FrozenScale, default_timesteps
 from rsa2c.envs.known import find
+from rsa2c.runs.grid import IN_RUN_ID
 from rsa2c.runs.names import make_run_id
 
 MILLION = 1_000_000
@@ -119,18 +120,22 @@ class Task:
     def run_id(self) -> str:
         """The name of the run folder, as `train_run` makes it."""
         preset = PRESET if self.algorithm in BASELINES else "default"
-        return make_run_id(self.environment, self.algorithm, preset, Config(seed=self.seed)) + self.suffix
+        shown = {name: value for name, value in self.settings.items() if name in IN_RUN_ID}
+        return make_run_id(self.environment, self.algorithm, preset, Config(seed=self.seed, **shown)) + self.suffix
 
     def command(self) -> str:
         """The command that trains the same agent."""
         words = ["rsa2c", "train", self.environment, "--algorithm", self.algorithm, "--seed", str(self.seed)]
         words += ["--total-timesteps", str(self.steps)]
         for name, value in self.settings.items():
-            words += [f"--{name.replace('_', '-')}", str(value)]
+            flag = name.replace("_", "-")
+            words += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", str(value)]
         return shlex.join(words)
 
     def __str__(self) -> str:
-        return f"{self.environment} {self.variant or self.algorithm} seed {self.seed} {self.steps:,} steps"
+        kind, count = self.settings.get("distractor_kind", ""), self.settings.get("distractors")
+        useless = f" {count} {kind}" if count else ""
+        return f"{self.environment}{useless} {self.variant or self.algorithm} seed {self.seed} {self.steps:,} steps"
 
 
 def row_key(row: Mapping[str, Any]) -> tuple[str, str, int, int, str, str]:

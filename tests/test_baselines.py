@@ -17,6 +17,7 @@ import rsa2c
 from rsa2c.baselines.policy import Baseline, baseline_config, make_baseline, settings, train_baseline
 from rsa2c.baselines.settings import BaselineConfig, Settings
 from rsa2c.cli import main
+from rsa2c.envs.distractors import KINDS
 from rsa2c.envs.known import RLZoo, pendulum
 from rsa2c.errors import ConfigError, EnvError, FileFormatError, MissingExtraError, NotFoundError, RunExistsError
 from rsa2c.evaluation import Policy
@@ -32,7 +33,16 @@ SMALL = {"policy_kwargs": {"net_arch": [8]}}
 TINY = {
     "sac": Settings(60, arguments={"learning_starts": 20, "batch_size": 8, **SMALL}),
     "ppo": Settings(
-        64, n_envs=2, normalise=True, arguments={"n_steps": 8, "batch_size": 8, "n_epochs": 1, "use_sde": True, **SMALL}
+        64,
+        n_envs=2,
+        normalise=True,
+        arguments={
+            "n_steps": 8,
+            "batch_size": 8,
+            "n_epochs": 1,
+            "use_sde": True,
+            "policy_kwargs": {"net_arch": [8], "activation_fn": "ReLU", "ortho_init": False},
+        },
     ),
 }
 ENV = "Pendulum-v1"
@@ -292,6 +302,7 @@ def test_kernel_runs_are_finished_too(tmp_path):
         ({"total_timesteps": 0}, ConfigError, "total_timesteps must be positive"),
         ({"noise_variance": -1.0}, ConfigError, "noise_variance must not be negative"),
         ({"distractors": 1.5}, ConfigError, "distractors must be a whole number"),
+        ({"distractor_kind": "drifts"}, ConfigError, "Did you mean 'drift'"),
         ({"seed": 2**31}, ConfigError, "seed must be below"),
         ({"env": "Pendulum-v2"}, EnvError, "Did you mean 'Pendulum-v1'"),
         ({"env": "CartPole-v1"}, EnvError, "continuous actions only"),
@@ -411,10 +422,10 @@ def test_ppo_trains_and_is_evaluated():
     assert np.all(result.returns < 0)
 
 
-def test_sac_with_noise_and_distractors():
-    baseline = train_baseline(
-        "sac", "Pendulum-v1", 40, learning_starts=20, batch_size=8, distractors=2, noise_variance=0.1, **SMALL
-    )
+@pytest.mark.parametrize("kind", KINDS)
+def test_sac_with_noise_and_distractors(kind):
+    task = {"distractors": 2, "distractor_kind": kind, "noise_variance": 0.1}
+    baseline = train_baseline("sac", "Pendulum-v1", 40, learning_starts=20, batch_size=8, **task, **SMALL)
     action, _ = baseline.predict(np.zeros((3, 5)), deterministic=True)
     assert action.shape == (3, 1)
 

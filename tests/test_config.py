@@ -18,6 +18,7 @@ from rsa2c.config import (
     TD,
     Config,
     NoGuidance,
+    PrintedGuidance,
     ReleasedGuidance,
     ShadowGuidance,
     algorithm_name,
@@ -211,6 +212,10 @@ def test_settings_of_version_1_that_are_gone_are_named():
 def test_the_default_guidance_is_ours_and_the_papers_is_the_released_one():
     assert isinstance(make_config("Ant-v5").guidance, ShadowGuidance)
     assert isinstance(make_config("Ant-v5", "paper").guidance, ReleasedGuidance)
+    printed = make_config("Ant-v5", "paper", "rsa2c-kme", guidance="printed")
+    assert isinstance(printed.guidance, PrintedGuidance) and printed.guidance.phi_statistic == "absolute"
+    with pytest.raises(ConfigError, match="ratio_mix has no effect with guidance='printed'"):
+        make_config("Ant-v5", "paper", guidance="printed", ratio_mix=0.5)
 
 
 def test_constants_that_were_settings_have_the_value_that_old_files_may_have():

@@ -46,7 +46,9 @@ def test_returns_are_those_of_episodes_run_one_by_one():
 
 
 @pytest.mark.parametrize(
-    "disturbed", [{}, {"noise_variance": 0.1}, {"distractors": 2, "noise_variance": 0.1}]
+    "disturbed",
+    [{}, {"noise_variance": 0.1}, {"distractors": 2, "noise_variance": 0.1}]
+    + [{"distractors": 2, "distractor_kind": kind, "noise_variance": 0.1} for kind in ("drift", "twin")],
 )
 def test_an_episode_does_not_depend_on_how_many_run_beside_it(disturbed):
     many = evaluate(Feedback(), "Pendulum-v1", episodes=50, seed=3, **disturbed)

@@ -5,11 +5,11 @@ import pytest
 
 from rsa2c.algorithm import guidance
 from rsa2c.algorithm.guidance import Importances, measure, shadow_critic
-from rsa2c.algorithm.released import ratio_weights
+from rsa2c.algorithm.released import printed_weights, ratio_weights
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import shapley_product
 from rsa2c.attribution.sampled import permutation_values
-from rsa2c.config import ReleasedGuidance, ShadowGuidance
+from rsa2c.config import PrintedGuidance, ReleasedGuidance, ShadowGuidance
 from rsa2c.kernel.kernels import RBF
 
 
@@ -115,6 +115,17 @@ def test_ratio_rule_of_the_released_code():
     np.testing.assert_allclose(1 / np.sqrt(weights), 0.75 + 0.25 * rho)
     one = ReleasedGuidance(weight_floor=0.3, ratio_features=1)
     assert np.sum(ratio_weights(np.array([0.3, 1.0, 30.0]), one) != 1.0) == 1
+
+
+def test_the_printed_rule_leaves_no_length_scale_beside_the_importances():
+    rule = PrintedGuidance(weight_floor=0.01)
+    phi = np.array([3.0, 0.0, 0.5])
+    x, y = np.array([[0.3, -1.0, 0.2]]), np.array([[0.1, 0.4, -0.9]])
+    expected = np.exp(-0.5 * np.sum(np.array([3.0, 0.01, 0.5]) * (x - y) ** 2))
+    for length_scale in (0.8, 10.0):
+        kernel = RBF(length_scale, printed_weights(phi, rule, length_scale))
+        np.testing.assert_allclose(kernel(x, y), [[expected]])
+    assert (rule.phi_statistic, rule.phi_estimator) == ("absolute", "exact")
 
 
 def test_one_permutation_is_efficient_and_right_on_average():

@@ -210,6 +210,7 @@ def test_every_option_of_the_actor_and_critics_runs():
         {"value_kernel": "guided", "guide": "value+policy"},
         {"advantage_fit": "released", "smooth_advantage": True, "advantage_clip": 3.0, "metric": "rkhs"},
         {"guidance": "released", "reproject": True, "phi_statistic": "absolute"},
+        {"guidance": "printed", "reproject": True, "weight_floor": 0.01},
         {"admission": "annealed", "admission_every": 2, "admission_limit": 3},
         {"restart_p": 0.05, "kernel": "laplace"},
         {"precision": "float32", "scaling": "frozen", "normaliser": "starts"},

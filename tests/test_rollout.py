@@ -10,7 +10,8 @@ from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.rollout import collect
 from rsa2c.envs import make_env
-from rsa2c.envs.wrappers import AppendedNoise, VectorDisturbed
+from rsa2c.envs.distractors import Noise
+from rsa2c.envs.wrappers import VectorDisturbed
 from rsa2c.errors import ConfigError, DataError, EnvError
 
 MODES = list(AutoresetMode)
@@ -143,7 +144,7 @@ def test_restarts_and_ends_with_envpool(name, backend):
 
 
 def test_restarts_through_wrappers_keep_the_other_environments_observations():
-    env = VectorDisturbed(counters(2, AutoresetMode.NEXT_STEP, lengths=((50,), (50,))), AppendedNoise(1))
+    env = VectorDisturbed(counters(2, AutoresetMode.NEXT_STEP, lengths=((50,), (50,))), Noise(1))
     batch = collect(env, constant_policy(2), identity, 100, 0, np.random.default_rng(0), restart_p=0.2)
     assert len(np.unique(batch.points[:, 2])) == len(batch.points)
     check_layout(batch)
@@ -191,7 +192,7 @@ def test_same_step_environment_without_final_observations_is_refused():
             *rest, _ = super().step(actions)
             return *rest, {}
 
-    env = Lossy(counters(2, AutoresetMode.SAME_STEP), AppendedNoise(1))
+    env = Lossy(counters(2, AutoresetMode.SAME_STEP), Noise(1))
     with pytest.raises(EnvError, match=r"infos\['final_obs'\]"):
         collect(env, constant_policy(2), identity, 10, 0, np.random.default_rng(0))
 
@@ -262,7 +263,7 @@ def test_wrong_shapes_are_named():
             observations, *rest = super().step(actions)
             return np.concatenate([observations, observations], axis=1), *rest
 
-    env = Growing(counters(2, AutoresetMode.DISABLED), AppendedNoise(1))
+    env = Growing(counters(2, AutoresetMode.DISABLED), Noise(1))
     with pytest.raises(EnvError, match=r"shape \(2, 6\) at step 1, expected \(2, 3\)"):
         collect(env, constant_policy(2), identity, 5, 0, np.random.default_rng(0))
     env = counters(2, AutoresetMode.DISABLED)

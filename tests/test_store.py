@@ -263,6 +263,8 @@ def test_run_ids():
     assert make_run_id("rsa2c/LQR-v0", "advanced-ac", "paper", noisy) == (
         "rsa2c-LQR-v0__advanced-ac__paper__n0.01__s3__d10"
     )
+    twin = Config.of(distractors=10, distractor_kind="twin")
+    assert make_run_id("Pendulum-v1", "rsa2c-kme", "default", twin).endswith("__n0__s0__d10-twin")
 
 
 @pytest.mark.parametrize("run_id", ["../x", "a/b", "/etc", "..", "", "a\\b", "a\0b", ".h", "a..b", "a\n"])

@@ -158,8 +158,9 @@ def test_metadata_that_no_agent_has_is_refused(tmp_path, key, value):
 def test_a_baselines_layers_must_be_those_of_its_parameters():
     shapes = {(400, 3), (300, 400), (300,), (1, 300)}
     check_architecture({"net_arch": [400, 300], "log_std_init": -3}, shapes)
-    check_architecture({"net_arch": {"pi": [400, 300], "qf": [400]}}, shapes)
-    for bad in ({"net_arch": [400, 10**9]}, {"net_arch": [300, 400]}, {"net_arch": ["x"]}, {"n_critics": 10**9}):
+    check_architecture({"net_arch": {"pi": [400, 300], "qf": [400]}, "activation_fn": "ReLU"}, shapes)
+    layers = ({"net_arch": [400, 10**9]}, {"net_arch": [300, 400]}, {"net_arch": ["x"]})
+    for bad in (*layers, {"n_critics": 10**9}, {"activation_fn": "Module"}):
         with pytest.raises(ValueError, match=r"units|no run of rsa2c"):
             check_architecture(bad, shapes)
 

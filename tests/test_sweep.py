@@ -69,6 +69,14 @@ def test_a_grid_is_the_product_of_its_axes_with_readable_names():
     assert job.final_noise == (0.0, 0.01), "a run is judged under the noise it was trained with, too"
 
 
+def test_kinds_of_distractors_are_an_axis_of_those_that_have_some():
+    axes = {"algorithms": ["rsa2c-kme", "ppo"], "distractors": [0, 3], "distractor_kind": ["noise", "twin"]}
+    jobs = Grid.of({"environments": ["Pendulum-v1"], **axes}).jobs()
+    assert [job.run_id.split("__n0__s0")[1] for job in jobs if job.algorithm == "ppo"] == ["", "__d3", "__d3-twin"]
+    assert [job.changes for job in jobs[-2:]] == ["distractor_kind=noise", "distractor_kind=twin"]
+    assert jobs[-1].fields["distractor_kind"] == "twin" and not jobs[-1].suffix
+
+
 def test_a_run_takes_the_settings_of_the_grid_that_it_reads():
     axes = {"algorithms": ["rsa2c-cme", "advanced-ac"], "cme_ridge": [0.01, 0.1], "step_rule": "polynomial"}
     jobs = Grid.of({"environments": ["Pendulum-v1"], **axes}).jobs()

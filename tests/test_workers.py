@@ -123,6 +123,8 @@ def test_the_model_does_not_depend_on_how_environments_are_spread(alone, workers
     {"base": PLAIN, "env": "Pendulum-v1", "preset": "paper", "horizon": 400, "n_envs": 12},
     {"env": "InvertedPendulum-v5", "backend": "gymnasium", "horizon": 500, "noise_variance": 0.01, "n_envs": 4},
     {"kernel": "laplace", "distractors": 2, "restart_p": 0.01, "diagnostics": True, "guide": "value+advantage"},
+    {"distractors": 5, "distractor_kind": "twin", "restart_p": 0.01, "importance": "correlation"},
+    {"distractors": 2, "distractor_kind": "drift", "guidance": "printed", "reproject": True},
     {"base": PLAIN, "algorithm": "rkhs-ac", "precision": "float64"},
     {"kl_largest": 0.05, "keep": "best", "value_damping": 0.5, "batch_doubling": 4000},
 ])  # fmt: skip

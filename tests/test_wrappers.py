@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode
 
 from probes import counters, rollout
 from rsa2c.envs import Distractors, ObservationNoise, make_env
-from rsa2c.envs.wrappers import AddedNoise, AppendedNoise, VectorDisturbed
+from rsa2c.envs.distractors import Noise
+from rsa2c.envs.wrappers import AddedNoise, VectorDisturbed
 from rsa2c.errors import ConfigError
 
 
@@ -67,7 +68,7 @@ def test_noise_may_have_a_variance_for_each_feature():
 
 
 def test_final_observations_are_disturbed_too():
-    env = VectorDisturbed(counters(3, AutoresetMode.SAME_STEP), AppendedNoise(2))
+    env = VectorDisturbed(counters(3, AutoresetMode.SAME_STEP), Noise(2))
     env = VectorDisturbed(env, AddedNoise(0.25))
     env.reset(seed=0)
     for _ in range(3):

@@ -294,5 +294,6 @@ def _make_env(source: Source, config: Config, n_envs: int | None) -> VectorEnv:
         backend="auto" if source.vector is not None else config.backend,
         noise_variance=config.noise_variance,
         distractors=config.distractors,
+        distractor_kind=config.distractor_kind,
         threads=config.threads,
     )

@@ -81,6 +81,7 @@ def evaluate(
     attack: Attack | None = None,
     step_timeout: float | None = Config.step_timeout,
     env_kwargs: Mapping[str, Any] | None = None,
+    distractor_kind: str = "noise",
 ) -> EvaluationResult:
     """Returns of `episodes` episodes of a policy.
 
@@ -91,7 +92,7 @@ def evaluate(
     Episodes advance in lock step, with one call of `predict` for all. Observation noise is in raw units, or with
     `units="normalised"` in standard deviations of the agent's metric. `max_steps` stops longer episodes. `attack`
     (`rsa2c.robustness.attacks.make_attack`) perturbs what the policy sees, after the noise. A step of an episode may
-    take `step_timeout` seconds.
+    take `step_timeout` seconds. Distractors are those of `make_env`.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
@@ -104,11 +105,11 @@ def evaluate(
     variance = noise_variance * np.square(unit_scale(policy, units))
     use_module(env)
     source = Source.of(env, env_kwargs)
-    together = 1 if source.alone else _SIDE_BY_SIDE
-    waves = []
+    task: dict[str, Any] = {"noise_variance": variance, "distractors": distractors, "distractor_kind": distractor_kind}
+    together, waves = 1 if source.alone else _SIDE_BY_SIDE, []
     for start in range(0, episodes, together):
         numbers = range(start, min(start + together, episodes))
-        singles = [make_single(source, noise_variance=variance, distractors=distractors) for _ in numbers]
+        singles = [make_single(source, **task) for _ in numbers]
         try:
             with watching(env_id(singles[0]), None, step_timeout, "episode") as watch:
                 wave = _Wave(policy, singles, numbers, seed, attack, watch)
@@ -116,8 +117,7 @@ def evaluate(
         finally:
             for single in singles:
                 single.close()
-    returns, lengths = zip(*waves, strict=True)
-    return EvaluationResult(np.concatenate(returns), np.concatenate(lengths))
+    return EvaluationResult(*(np.concatenate(each) for each in zip(*waves, strict=True)))
 
 
 class _Wave:

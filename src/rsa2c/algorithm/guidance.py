@@ -10,7 +10,7 @@ null they do not separate useful from useless features.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +22,7 @@ from rsa2c.attribution.cme import cme_values
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
-from rsa2c.config import CME, ReleasedGuidance, ShadowGuidance
+from rsa2c.config import CME, CriticGuidance, ShadowGuidance
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
 from rsa2c.kernel.linalg import ridge_regression
@@ -117,6 +117,8 @@ class Explained:
     """States the expansion was fitted to; 0 for the Value Critic, which was given."""
     candidates: int = 0
     """States among which its centres were chosen."""
+    targets: NDArray = field(default_factory=lambda: np.zeros((0, 0)))
+    """(samples, outputs): what it was fitted to, standardised."""
 
     @property
     def work(self) -> Attribution:
@@ -157,7 +159,7 @@ def shadow_critic(
     coefficients = ridge_regression(phi, targets_of_all, dictionary.gram, RIDGE, "the attribution critic", remedy)
     unexplained = np.square(targets_of_all - phi @ coefficients.astype(phi.dtype))
     explained = np.array([max(0.0, 1.0 - float(unexplained[:, s].mean())) for s in sources])
-    return Explained(x, dictionary, coefficients, sources, explained, len(x), count)
+    return Explained(x, dictionary, coefficients, sources, explained, len(x), count, targets_of_all)
 
 
 def enumerates(players: int) -> bool:
@@ -166,7 +168,7 @@ def enumerates(players: int) -> bool:
 
 
 def measure(
-    explained: Explained, d: int, rule: ShadowGuidance | ReleasedGuidance, rng: np.random.Generator
+    explained: Explained, d: int, rule: ShadowGuidance | CriticGuidance, rng: np.random.Generator
 ) -> tuple[NDArray, NDArray, NDArray]:
     """Importance of the d state features to each source, (sources, d), each source's null, (sources,), and the mean
     absolute attribution of the first source, (d,), whatever the statistic that guides."""
@@ -185,11 +187,11 @@ def measure(
             permutations=None if enumerates(x.shape[1]) else CME_PERMUTATIONS,
             rng=rng,
         )[0]
-    elif isinstance(rule, ReleasedGuidance) and rule.phi_estimator == "permutation":
+    elif isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
         phi = permutation_values(game, rng)
     else:
         phi = shapley_product(game, min(NODES, exact_nodes(x.shape[1])))
-    statistic = STATISTICS[rule.phi_statistic] if isinstance(rule, ReleasedGuidance) else np.square
+    statistic = STATISTICS[rule.phi_statistic] if isinstance(rule, CriticGuidance) else np.square
     means = np.stack([statistic(phi[:, :, source]).sum(axis=2).mean(axis=0) for source in explained.sources])
     null = means[:, d:].mean(axis=1) if means.shape[1] > d else np.zeros(len(means))
     return means[:, :d], null, np.abs(phi[:, :d, 0]).mean(axis=0)

@@ -17,7 +17,7 @@ from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.critics import AdvantageFit, gradient_sum, require_finite
 from rsa2c.algorithm.estimates import discounted_returns
 from rsa2c.algorithm.samples import Block, Samples
-from rsa2c.config import TD, Config, ConstantStep, PolynomialStep, ReleasedAdvantage, ReleasedGuidance
+from rsa2c.config import TD, Config, ConstantStep, PolynomialStep, PrintedGuidance, ReleasedAdvantage, ReleasedGuidance
 from rsa2c.config.released import MonteCarlo
 from rsa2c.kernel.dictionary import Dictionary
 
@@ -128,6 +128,14 @@ def step_of(direction: NDArray, rule: ConstantStep, epoch: int) -> tuple[NDArray
         direction = direction * (rule.gradient_clip / length)
     size = rule.step_size
     return direction, schedules.polynomial(size, 0.75, epoch) if isinstance(rule, PolynomialStep) else size
+
+
+def printed_weights(phi: NDArray, rule: PrintedGuidance, length_scale: float) -> NDArray[np.float64]:
+    """(d,): w_i = l^2 max(phi_i, eps0), so that k(x, y) = exp(-(x - y)^T W (x - y) / 2) with W = diag(max(phi, eps0)).
+
+    The printed kernel has no length scale beside W; phi is in units of the return.
+    """
+    return length_scale**2 * np.maximum(phi, rule.weight_floor)
 
 
 def ratio_weights(phi: NDArray, rule: ReleasedGuidance) -> NDArray[np.float64]:

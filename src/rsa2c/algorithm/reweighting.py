@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.guidance import SAMPLES, Explained, Importances, measure, shadow_critic, value_critic
+from rsa2c.algorithm.importance import other_importance
 from rsa2c.algorithm.phases import Estimate, standard_advantage
 from rsa2c.algorithm.projection import ProjectionStates, on_new_metric, within_trust_region
 from rsa2c.algorithm.samples import Block, Samples, states
+from rsa2c.algorithm.state import ATTRIBUTE, generator
 from rsa2c.algorithm.work import Attribution, Reprojection
-from rsa2c.config import Config, ReleasedGuidance, ShadowGuidance
+from rsa2c.config import Config, CriticGuidance, PrintedGuidance, ReleasedGuidance, ShadowGuidance
 from rsa2c.kernel.rkhs import RKHSFunction
 
 SMALLEST_CHANGE = 0.1
 """Relative change of every weight up to which the policy is not re-projected."""
-Rule = ShadowGuidance | ReleasedGuidance
+Rule = ShadowGuidance | CriticGuidance
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +36,8 @@ class Guided:
     value: RKHSFunction | None
     importances: Importances
     attribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
-    """Mean absolute attribution and kernel weight of each feature, (d,) both, where attributions were due."""
+    """Mean absolute attribution (or the root of another importance) and kernel weight of each feature, (d,) both, where
+    attributions were due."""
     work: Attribution | None = None
     reprojections: tuple[Reprojection, ...] = ()
 
@@ -58,8 +61,8 @@ def attribute_and_reweight(
         return unchanged
     rng, d = rngs[0], policy.mean.kernel.dimension
     explained = _explained(rule, value, samples, estimate, config.kernel, rng)
-    moments, null, phi = measure(explained, d, rule, rng)
-    importances = importances.updated(moments, null, explained.explained, rule.moment_decay)
+    moments, null, share, phi = _measured(explained, d, rule, config, rng)
+    importances = importances.updated(moments, null, share, rule.moment_decay)
     guided = replace(unchanged, importances=importances, work=explained.work)
     if importances.updates > rule.attribution_warmup:
         weights = _weights(importances, rule, policy.mean.kernel.length_scale)
@@ -77,7 +80,7 @@ def _explained(
     rng: np.random.Generator,
 ) -> Explained:
     """What is attributed: the Value Critic itself, or a regression with shadow features."""
-    if isinstance(rule, ReleasedGuidance):
+    if isinstance(rule, CriticGuidance):
         assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
         return value_critic(samples.take(states, np.arange(samples.n)), value)
     drawn = rng.choice(samples.n, min(samples.n, SAMPLES), replace=False)
@@ -105,9 +108,25 @@ def _means(block: Block, index: NDArray) -> NDArray[Any]:
     return block.batch.means[index]
 
 
+def _measured(
+    explained: Explained, d: int, rule: Rule, config: Config, rng: np.random.Generator
+) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Importances (sources, d), their null and the share explained (sources,), and what is logged (d,)."""
+    if not isinstance(rule, ShadowGuidance) or rule.importance == "shapley":
+        moments, null, phi = measure(explained, d, rule, rng)
+        return moments, null, explained.explained, phi
+    rngs = rng, generator(config, 0, ATTRIBUTE, 2)
+    moments, null, phi = other_importance(rule.importance, explained, d, config.distractors, rngs)
+    certain = np.ones_like(explained.explained)
+    return moments, null, certain if rule.importance == "oracle" else explained.explained, phi
+
+
 def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArray[np.float64]:
+    if isinstance(rule, PrintedGuidance):
+        return released.printed_weights(importances.moments.sum(axis=0), rule, length_scale)
     if isinstance(rule, ReleasedGuidance):
         return released.ratio_weights(importances.moments.sum(axis=0), rule)
+    assert isinstance(rule, ShadowGuidance), "there is no other rule"
     return importances.weights(rule.weight_floor, length_scale)
 
 
@@ -119,7 +138,7 @@ def _reweighted(
     if np.all(np.abs(weights - old.weights) <= SMALLEST_CHANGE * old.weights):
         return guided
     drawn = ProjectionStates.of(policy.mean, samples, config, rng)
-    reproject = not isinstance(rule, ReleasedGuidance) or rule.reproject
+    reproject = not isinstance(rule, CriticGuidance) or rule.reproject
     new, limit = old.reweighted(weights), rule.trust_region
     mean, moves = within_trust_region(policy, new, drawn, limit, config, epoch, reproject)
     if mean is None:

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from rsa2c.algorithm.batch import Batch, Coordinates, finished_episodes
 from rsa2c.algorithm.observing import Observe, Step
 from rsa2c.config import Config
-from rsa2c.envs.checks import check_actions, check_count, check_observations, check_rewards
+from rsa2c.envs.checks import autoreset_mode, check_actions, check_count, check_observations, check_rewards
 from rsa2c.envs.names import env_id
 from rsa2c.envs.vectorised import PARTIAL_RESET
 from rsa2c.envs.watchdog import Watch, watching
@@ -202,17 +202,6 @@ def start_states(
 def thinned(rows: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
     """At most `count` of the rows, drawn without replacement."""
     return rows if len(rows) <= count else rows[rng.choice(len(rows), count, replace=False)]
-
-
-def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """When the environments of a vector environment start a new episode after an end."""
-    try:
-        return AutoresetMode(env.metadata["autoreset_mode"])
-    except (KeyError, ValueError) as error:
-        raise EnvError(
-            f"{env_id(env)}: a vector environment must say in metadata['autoreset_mode'] when it resets, a "
-            f"gymnasium.vector.AutoresetMode; got {env.metadata.get('autoreset_mode')!r}."
-        ) from error
 
 
 def _final_observations(env: VectorEnv[Any, Any, Any], infos: dict[str, Any], who: NDArray[np.int64]) -> NDArray[Any]:

@@ -7,9 +7,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
-from rsa2c.algorithm.rollout import autoreset_mode
 from rsa2c.envs import env_id
-from rsa2c.envs.checks import check_observations, check_rewards
+from rsa2c.envs.checks import autoreset_mode, check_observations, check_rewards
 from rsa2c.envs.watchdog import watching
 from rsa2c.kernel.rowwise import rowwise
 

@@ -66,7 +66,8 @@ class Baseline:
 
 def baseline_env(env_id: str, config: BaselineConfig) -> gym.Env[Any, Any]:
     """One environment, disturbed as in the baseline's training."""
-    return make_single(env_id, noise_variance=config.noise_variance, distractors=config.distractors)
+    useless: dict[str, Any] = {"distractors": config.distractors, "distractor_kind": config.distractor_kind}
+    return make_single(env_id, noise_variance=config.noise_variance, **useless)
 
 
 def build_baseline(name: str, env_id: str, config: BaselineConfig) -> Baseline:
@@ -115,10 +116,12 @@ def make_baseline(
     *,
     noise_variance: float = 0.0,
     distractors: int = 0,
+    distractor_kind: str = "noise",
     **arguments: Any,
 ) -> Baseline:
     """An untrained baseline on its own environments; `arguments` override those for SB3 one by one."""
-    config = baseline_config(name, env_id, seed=seed, noise_variance=noise_variance, distractors=distractors)
+    useless = {"distractors": distractors, "distractor_kind": distractor_kind}
+    config = baseline_config(name, env_id, seed=seed, noise_variance=noise_variance, **useless)
     return build_baseline(name, env_id, replace(config, arguments={**config.arguments, **arguments}))
 
 

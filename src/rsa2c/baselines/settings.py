@@ -32,7 +32,9 @@ class BaselineFields:
     noise_variance: float = 0.0
     """Variance of Gaussian noise added to the observations while training, in raw units."""
     distractors: int = 0
-    """Number of pure-noise features appended to the observation."""
+    """Number of useless features appended to the observation."""
+    distractor_kind: str = "noise"
+    """What useless features show: noise, drift, copies, permuted, twin or jumps."""
     evaluation_episodes: int = 20
     """Fixed-seed episodes of each evaluation during training in a run folder."""
     step_timeout: float | None = Config.step_timeout

@@ -144,6 +144,12 @@ class ShadowGuidance:
     game: KME | CME = KME()
     shuffle_weights: bool = False
     """Placebo: permute the weights over features each time."""
+    importance: Literal[
+        "shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle"
+    ] = "shapley"
+    """What is measured above the null: squared Shapley values, or, for comparison, permutation importance, squared
+    gradients, squared correlation, mutual information, relevance to a Gaussian process (ARD), nothing (random numbers,
+    the same throughout), or whether the feature is a distractor (oracle)."""
     guide: Literal["value", "value+advantage", "value+policy"] = "value"
     """What is attributed to obtain the weights."""
     attribution_every: Annotated[int, POSITIVE] = 10

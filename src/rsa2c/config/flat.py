@@ -78,10 +78,11 @@ CHOICES: dict[str, Choice] = {
     "guidance": Choice(
         "guidance",
         "How attributions become kernel weights: importance above the null of shadow features, the released code's "
-        "rule, equal weights, or not at all.",
+        "rule, the rule that the paper prints, equal weights, or not at all.",
         {
             "shadow": choices.ShadowGuidance,
             "released": released.ReleasedGuidance,
+            "printed": released.PrintedGuidance,
             "uniform": choices.UniformGuidance,
             "none": choices.NoGuidance,
         },

@@ -94,8 +94,8 @@ class PolynomialStep(ConstantStep):
 
 
 @dataclass(frozen=True)
-class ReleasedGuidance:
-    """Length-scale ratios from attributions of the Value Critic itself."""
+class CriticGuidance:
+    """Kernel weights from attributions of the Value Critic itself."""
 
     game: KME | CME = KME()
     shuffle_weights: bool = False
@@ -116,13 +116,30 @@ class ReleasedGuidance:
     """Exact Shapley values, or one sampled permutation."""
     weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.3
     """Smallest importance."""
+    reproject: bool = False
+    """Re-project the policy on the new kernel when weights change."""
+    trust_region: Annotated[float, POSITIVE] = 0.02
+    """Largest mean KL that a change of weights may cause on held-out states."""
+
+
+@dataclass(frozen=True)
+class ReleasedGuidance(CriticGuidance):
+    """The released code's rule: ratios of length scales."""
+
     ratio_mix: Annotated[float, POSITIVE] = 0.25
     """Share of the ratio in each new length scale."""
     ratio_range: Annotated[float, POSITIVE] = 2.0
     """Ratios of length scales stay in [1/range, range]."""
     ratio_features: Annotated[int | None, POSITIVE] = None
     """Only this many features, those that deviate most, change; unset means all."""
-    reproject: bool = False
-    """Re-project the policy on the new kernel when weights change."""
-    trust_region: Annotated[float, POSITIVE] = 0.02
-    """Largest mean KL that a change of weights may cause on held-out states."""
+
+
+@dataclass(frozen=True)
+class PrintedGuidance(CriticGuidance):
+    """The rule that the paper prints (Definition 3.1): W = diag(max(phi, eps0)), with eps0 the weight floor.
+
+    Its importances are not negative, so they are means of absolute values, exact as in the text.
+    """
+
+    phi_statistic: Literal["signed", "absolute"] = "absolute"
+    phi_estimator: Literal["exact", "permutation"] = "exact"

@@ -37,6 +37,7 @@ from rsa2c.config.released import (
     LargestError,
     MonteCarlo,
     PolynomialStep,
+    PrintedGuidance,
     ReleasedAdvantage,
     ReleasedGuidance,
 )
@@ -57,7 +58,10 @@ class Config:
     noise_variance: Annotated[float, NOT_NEGATIVE] = 0.0
     """Variance of Gaussian noise added to the observations during training, in raw units."""
     distractors: Annotated[int, NOT_NEGATIVE] = 0
-    """Number of pure-noise features appended to the observation."""
+    """Number of useless features appended to the observation."""
+    distractor_kind: Literal["noise", "drift", "copies", "permuted", "twin", "jumps"] = "noise"
+    """What useless features show: standard normal noise, a drift as slow as the true features, true features with noise
+    on them, true features at another time, the state of another instance, or constants that jump now and then."""
 
     # Budget of an epoch
     n_envs: Annotated[int | Auto, POSITIVE] = "auto"
@@ -102,7 +106,7 @@ class Config:
     counted)."""
 
     # Guidance
-    guidance: ShadowGuidance | ReleasedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
+    guidance: ShadowGuidance | ReleasedGuidance | PrintedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
 
     # Running
     epochs_between_evaluations: Annotated[int, POSITIVE] = 5
@@ -123,6 +127,13 @@ class Config:
         if getattr(self.advantage, "smooth_advantage", False) and self.metric == "fisher":
             raise ConfigError(
                 "smooth_advantage=True does nothing with metric='fisher', which uses the fit already. "
+                "Leave one of them out."
+            )
+
+        importance = getattr(self.guidance, "importance", "shapley")
+        if importance != "shapley" and self.game == "cme":
+            raise ConfigError(
+                f"attribution='cme' has no effect with importance={importance!r}: it is a game of Shapley values. "
                 "Leave one of them out."
             )
 

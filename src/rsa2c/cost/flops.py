@@ -21,10 +21,10 @@ from rsa2c.config import (
     LSTD,
     TD,
     Config,
+    CriticGuidance,
     FollowingScale,
     KLStep,
     ReleasedAdvantage,
-    ReleasedGuidance,
     RemovalCost,
     ShadowGuidance,
 )
@@ -113,11 +113,13 @@ def _attribution(config: Config, explained: Attribution) -> float:
         count += pivots(config, explained.candidates, Basis(0), k, w) + kernel(config, n, k, w) + moment(n, k)
         count += n * o * (4 * k + 9) + ridge_solve(config, k, o, w, gram=False)
     rule = config.guidance
-    assert isinstance(rule, ShadowGuidance | ReleasedGuidance), "attributions guide"
+    assert isinstance(rule, ShadowGuidance | CriticGuidance), "attributions guide"
+    if isinstance(rule, ShadowGuidance) and rule.importance != "shapley":
+        return count  # a control: only what it shares with Shapley values is counted
     states, background = rule.attribution_states, rule.attribution_background
     if isinstance(rule.game, CME):
         return count + _cme(rule.game, states, background, explained)
-    if isinstance(rule, ReleasedGuidance) and rule.phi_estimator == "permutation":
+    if isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
         steps = k * w * (5 * (states + background) + 2 * background + 1 + states * (2 + 2 * o))
         return count + steps + states * (k * (1 + 2 * o) + w * o)
     nodes = min(NODES, exact_nodes(w))
@@ -166,7 +168,7 @@ def _reprojection(config: Config, moved: Reprojection, d: int) -> float:
     m, held = moved.outputs, moved.held_out
     at_held_out = coordinates(config, held, d) + kernel(config, held, moved.states, d)
     at_held_out += held * (2 * moved.states * m + 4 * m)
-    if isinstance(config.guidance, ReleasedGuidance) and not config.guidance.reproject:
+    if isinstance(config.guidance, CriticGuidance) and not config.guidance.reproject:
         return at_held_out + coordinates(config, moved.states, d)
     count = pivots(config, moved.old, Basis(0), moved.kept, d)
     refill = min(moved.points, config.admission.admission_candidates)

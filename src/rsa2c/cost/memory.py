@@ -6,7 +6,7 @@ from rsa2c.algorithm.admission import limit_of
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.samples import environments_per_block
 from rsa2c.algorithm.work import Work
-from rsa2c.config import LSTD, Config, FollowingScale, ReleasedGuidance
+from rsa2c.config import LSTD, Config, CriticGuidance, FollowingScale
 
 
 def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
@@ -41,13 +41,13 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
 def _attribution(config: Config, epoch: Work, single: int) -> tuple[int, int]:
     """Numbers in the largest arrays of attribution and re-projection, and bytes of the attribution critic's."""
     rule, attribute, critic = config.guidance, 0, 0
-    kept = isinstance(rule, ReleasedGuidance) and not rule.reproject
+    kept = isinstance(rule, CriticGuidance) and not rule.reproject
     for moved in epoch.reprojections:
         arrays = 2 * moved.held_out * moved.old if kept else moved.points * (2 * moved.states + moved.old)
         attribute = max(attribute, arrays)
     if (explained := epoch.attribution) is not None:
         critic = explained.samples * (explained.centres + 2 * explained.features) * single
-        if isinstance(rule, ReleasedGuidance) and rule.phi_estimator == "permutation":
+        if isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
             states = rule.attribution_states + 2 * rule.attribution_background
             attribute = max(attribute, states * explained.centres * explained.features)
     return attribute, critic

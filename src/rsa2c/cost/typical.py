@@ -9,7 +9,7 @@ from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import CANDIDATES, SAMPLES, SHADOW_FEATURES
 from rsa2c.algorithm.projection import HELD_OUT, REPROJECTION_STATES
 from rsa2c.algorithm.work import Attribution, Basis, Growth, Reprojection, Work
-from rsa2c.config import AnnealedAdmission, Config, NoReplacement, ReleasedGuidance, ShadowGuidance
+from rsa2c.config import AnnealedAdmission, Config, CriticGuidance, NoReplacement, ShadowGuidance
 from rsa2c.cost.flops import flops
 
 
@@ -32,11 +32,11 @@ def typical_epoch(config: Config, features: int, outputs: int, states: int) -> W
     actor = Basis(states, gram=not full)
     epoch = Work(n, n, n + sizes.n_envs, features, outputs, Basis(states), actor, value, growths=growths)
     guidance = config.guidance
-    if not isinstance(guidance, ShadowGuidance | ReleasedGuidance):
+    if not isinstance(guidance, ShadowGuidance | CriticGuidance):
         return epoch
     drawn, held = min(REPROJECTION_STATES * sizes.capacity, n), held_out(config, n)
     moved = Reprojection(states, states, states, states + drawn - held, outputs, held)
-    if isinstance(guidance, ReleasedGuidance):
+    if isinstance(guidance, CriticGuidance):
         explained = Attribution(states, features, 1)
     else:
         samples = min(n, SAMPLES)
@@ -60,6 +60,6 @@ def mean_flops(config: Config, features: int, outputs: int, states: int) -> dict
         counts["admit"] /= config.replacement.replacement_every
     elif isinstance(config.admission, AnnealedAdmission):
         counts["admit"] /= config.admission.admission_every
-    if isinstance(config.guidance, ShadowGuidance | ReleasedGuidance):
+    if isinstance(config.guidance, ShadowGuidance | CriticGuidance):
         counts["attribute"] /= config.guidance.attribution_every
     return counts

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rsa2c.envs.names import AnyEnv, chain, env_id, feature_names
@@ -69,6 +70,17 @@ def warn_of_normalisation(env: AnyEnv) -> None:
                 found[name] = kind if kind == name else f"VecNormalize({part}=True)"
     for name, shown in found.items():
         warnings.warn(f"{env_id(env)} is wrapped in {shown}: {NORMALISING[name]}. Remove it.", Notice, stacklevel=3)
+
+
+def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """When the environments of a vector environment start a new episode after an end."""
+    try:
+        return AutoresetMode(env.metadata["autoreset_mode"])
+    except (KeyError, ValueError) as error:
+        raise EnvError(
+            f"{env_id(env)}: a vector environment must say in metadata['autoreset_mode'] when it resets, a "
+            f"gymnasium.vector.AutoresetMode; got {env.metadata.get('autoreset_mode')!r}."
+        ) from error
 
 
 def check_count(name: str, number: Any) -> None:

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from rsa2c.envs.checks import check_count, check_spaces, warn_of_normalisation
+from rsa2c.envs.distractors import distractors_of
 from rsa2c.envs.flattening import VectorFlat
 from rsa2c.envs.known import find, known_ids
 from rsa2c.envs.names import env_id
@@ -17,7 +18,7 @@ from rsa2c.envs.pool import EnvPoolVector, only_pool_has, pool_has
 from rsa2c.envs.single import FreshSyncVectorEnv, make_single
 from rsa2c.envs.source import EnvLike, Source
 from rsa2c.envs.vectorised import VectorisedEnv
-from rsa2c.envs.wrappers import AddedNoise, AppendedNoise, VectorDisturbed
+from rsa2c.envs.wrappers import AddedNoise, VectorDisturbed
 from rsa2c.errors import ConfigError, EnvError
 
 Backend = Literal["auto", "arrays", "envpool", "gymnasium"]
@@ -33,6 +34,7 @@ def make_env(
     distractors: int = 0,
     threads: int = 1,
     env_kwargs: Mapping[str, Any] | None = None,
+    distractor_kind: str = "noise",
 ) -> VectorEnv[Any, Any, Any]:
     """A vector environment of `n_envs` copies of `env` (1 by default).
 
@@ -43,15 +45,15 @@ def make_env(
     `threads` threads) if it is installed and has the id, and otherwise Gymnasium's own environments.
 
     After `reset(seed=...)`, everything depends on the seed and the actions alone. If `seed` is given, the environments
-    are reset with it once. `distractors` pure-noise features are appended first; then noise of variance
-    `noise_variance` is added to all features.
+    are reset with it once. `distractors` useless features of a kind (`Distractors`) are appended first; then noise of
+    variance `noise_variance` is added to all features.
     """
     if backend not in get_args(Backend):
         raise ConfigError(f"backend must be one of {', '.join(get_args(Backend))}, got {backend!r}.")
     check_count("n_envs", n_envs)
     check_count("threads", threads)
-    added, appended = AddedNoise(noise_variance), AppendedNoise(distractors)
     source = Source.of(env, env_kwargs)
+    added, appended = AddedNoise(noise_variance), distractors_of(distractor_kind, distractors, source)
     _check_number(source, n_envs)
     vector = source.vector
     if vector is None:

@@ -24,12 +24,15 @@ def feature_names(env: AnyEnv | str, d: int, distractors: int = 0) -> tuple[str,
     """Names of the d features of an environment or id: its own `observation_names`, the keys of its Dict observations,
     the ones known for its id; x0, x1, ... otherwise.
 
-    If `Distractors` wraps the environment, the last ones are noise_1, noise_2, ...; for an id, `distractors` gives
-    their number.
+    If `Distractors` wraps the environment, the last ones are noise_1, noise_2, ..., or what else its kind calls them;
+    for an id, `distractors` gives the number of those of pure noise.
     """
-    k = distractors if isinstance(env, str) else _appended(env)
-    noise = tuple(f"noise_{i}" for i in range(1, k + 1))
-    return (*(_declared(env, "observation_names", d - k) or _known(env, "features", d - k, "x")), *noise)
+    appended = [] if isinstance(env, str) else _appended(env)
+    own = d - distractors if isinstance(env, str) else d - sum(each.k for each in appended)
+    names = _declared(env, "observation_names", own) or _known(env, "features", own, "x")
+    for each in appended:
+        names = (*names, *each.names(names))
+    return (*names, *(f"noise_{i}" for i in range(1, d - len(names) + 1)))
 
 
 def action_names(env: AnyEnv | str, m: int) -> tuple[str, ...]:
@@ -153,6 +156,7 @@ def chain(env: Any) -> Iterator[Any]:
         env = inside[0] if isinstance(inside, list | tuple) and inside else inner.get("env", inner.get("venv"))
 
 
-def _appended(env: Any) -> int:
-    """Number of distractor features added by the wrappers around an environment."""
-    return sum(getattr(getattr(each, "disturbance", None), "k", 0) for each in chain(env))
+def _appended(env: Any) -> list[Any]:
+    """The distractors that wrappers around an environment append, the innermost first."""
+    found = (getattr(each, "disturbance", None) for each in chain(env))
+    return [each for each in found if getattr(each, "k", 0)][::-1]

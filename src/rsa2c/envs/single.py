@@ -32,6 +32,7 @@ def make_single(
     noise_variance: float | NDArray[Any] = 0.0,
     distractors: int = 0,
     env_kwargs: Mapping[str, Any] | None = None,
+    distractor_kind: str = "noise",
 ) -> gym.Env[Any, Any]:
     """One of Gymnasium's own environments, checked, flattened if its observations are a Dict, disturbed as in
     `make_env`. `env` is whatever `make_env` takes."""
@@ -49,7 +50,7 @@ def make_single(
         single = FlatObservation(single)
     check_spaces(single.observation_space, single.action_space, env_id(single))
     if distractors:
-        single = Distractors(single, distractors)
+        single = Distractors(single, distractors, distractor_kind, source)
     return ObservationNoise(single, noise_variance) if np.any(noise_variance) else single
 
 

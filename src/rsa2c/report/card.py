@@ -115,6 +115,7 @@ def _training(data: AgentData) -> dict[str, Any]:
         "seed": agent.config.seed,
         "noise": agent.config.noise_variance,
         "distractors": agent.config.distractors,
+        "distractor_kind": agent.config.distractor_kind,
         "command": " ".join(rerun_command(document).split()) if agent.task.is_id else None,
         "commit": document.get("commit"),
         "versions": {str(name): str(version) for name, version in (document.get("versions") or {}).items()},

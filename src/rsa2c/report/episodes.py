@@ -71,7 +71,8 @@ def replay(agent: RSA2C, seed: int) -> Episode:
     episode = Episode()
 
     def recording() -> gym.Env[Any, Any]:
-        return _Recorded(make_single(agent.source, distractors=agent.config.distractors), episode)
+        k, kind = agent.config.distractors, agent.config.distractor_kind
+        return _Recorded(make_single(agent.source, distractors=k, distractor_kind=kind), episode)
 
     source = Source(factory=recording, alone=agent.source.alone)
     limits: dict[str, Any] = {"max_steps": longest_episode(agent), "step_timeout": agent.config.step_timeout}

@@ -88,7 +88,7 @@ def record(grid: str, job: Job, data: RunData) -> Record:
     return Record(
         **summarised(data),
         grid=grid,
-        varied=job.suffix.removeprefix("__"),
+        varied=job.changes,
         epochs=int(float(last.get("epoch", len(data.metrics)))),
         states=states,
         capacity=int(data.config.capacity) if isinstance(data.config, Config) else 0,

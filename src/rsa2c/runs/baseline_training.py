@@ -27,6 +27,7 @@ from rsa2c.baselines.policy import (
     baseline_config,
     baseline_env,
     build_baseline,
+    resolved,
     settings,
     torch_threads,
     watched,
@@ -136,7 +137,8 @@ def _policy(name: str, config: BaselineConfig, env: Any, tensors: Tensors) -> An
     state = {key.removeprefix(prefix): torch.from_numpy(x) for key, x in tensors.items() if key.startswith(prefix)}
     architecture = config.arguments.get("policy_kwargs", {})
     check_architecture(architecture, {tuple(x.shape) for x in state.values()})
-    arguments = {"use_sde": config.arguments.get("use_sde", False), **architecture}
+    network = resolved({"policy_kwargs": architecture})["policy_kwargs"]
+    arguments = {"use_sde": config.arguments.get("use_sde", False), **network}
     model = getattr(sb3, name.upper())("MlpPolicy", env, device="cpu", _init_setup_model=False)
     model.policy = model.policy_class(env.observation_space, env.action_space, lambda _: 0.0, **arguments)
     model.policy.load_state_dict(state)
@@ -158,8 +160,10 @@ def _normaliser(env: Any, tensors: Tensors, metadata: Metadata) -> Any:
 
 def check_architecture(architecture: dict[str, Any], shapes: set[tuple[int, ...]]) -> None:
     """Refuse layers that a file has no parameters for, before SB3 allocates them."""
-    if unknown := set(architecture) - {"net_arch", "log_std_init"}:
+    if unknown := set(architecture) - {"net_arch", "log_std_init", "ortho_init", "activation_fn"}:
         raise ValueError(f"policy_kwargs has {', '.join(map(str, unknown))}, which no run of rsa2c has")
+    if (activation := architecture.get("activation_fn", "ReLU")) not in ("ReLU", "Tanh"):
+        raise ValueError(f"policy_kwargs has activation_fn {activation!r}, which no run of rsa2c has")
     layers = architecture.get("net_arch", [])
     for widths in layers.values() if isinstance(layers, dict) else [layers]:
         first = {shape[0] for shape in shapes if len(shape) == 2}

@@ -46,6 +46,7 @@ def evaluate_policy(
         episodes=episodes,
         noise_variance=noise_variance,
         distractors=agent.config.distractors,
+        distractor_kind=agent.config.distractor_kind,
         seed=seed,
         max_steps=longest_episode(agent),
         step_timeout=agent.config.step_timeout,

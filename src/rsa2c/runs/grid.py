@@ -31,6 +31,8 @@ OPTIONS = {"total_timesteps": None, "final_episodes": 100, "final_noise": [0.0]}
 """The other keys of a sweep file; it may also have any field of `Config`, as a value or as a list."""
 INSTEAD = {"seed": "seeds", "noise_variance": "noise"}
 """Fields of `Config` that are axes under another name."""
+IN_RUN_ID = ("seed", "noise_variance", "distractors", "distractor_kind")
+"""Fields of `Config` that have a place of their own in the run id."""
 MOST_RUNS = 10_000
 """Largest number of runs in a sweep."""
 
@@ -57,13 +59,20 @@ class Job:
     @property
     def suffix(self) -> str:
         """The part of the run id that names varied fields."""
-        return "".join(f"__{name}={word(self.fields[name])}" for name in self.varied)
+        return "".join(f"__{part}" for part in self._changed(exclude=IN_RUN_ID))
+
+    @property
+    def changes(self) -> str:
+        """The varied fields, as `field=value`."""
+        return "__".join(self._changed())
+
+    def _changed(self, exclude: tuple[str, ...] = ()) -> list[str]:
+        return [f"{name}={word(self.fields[name])}" for name in self.varied if name not in exclude]
 
     @cached_property
     def run_id(self) -> str:
         """The name of the run's folder."""
-        shown = {"seed": 0, "noise_variance": 0.0, "distractors": 0, **self.fields}
-        config = Config(**{name: shown[name] for name in ("seed", "noise_variance", "distractors")})
+        config = Config(**{name: self.fields[name] for name in IN_RUN_ID if name in self.fields})
         return make_run_id(self.environment, self.algorithm, self.preset, config) + self.suffix
 
     def settings(self) -> Config | BaselineFields:

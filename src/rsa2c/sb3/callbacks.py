@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rsa2c.algorithm.observing import Observe, Step
-from rsa2c.algorithm.rollout import autoreset_mode
+from rsa2c.envs.checks import autoreset_mode
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C

@@ -51,7 +51,8 @@ class Server:
             source, config, span, typed = pickle.loads(self._contents)
             if typed:
                 use_module(source.id)
-            options = {"noise_variance": config.noise_variance, "distractors": config.distractors}
+            names = ("noise_variance", "distractors", "distractor_kind")
+            options = {name: getattr(config, name) for name in names}
             with limited_threads(config.threads):
                 env = make_env(source, span.count, backend=config.backend, threads=config.threads, **options)
             self._share = Share(env, span, config.step_timeout), config.threads

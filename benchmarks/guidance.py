@@ -1,0 +1,126 @@
+"""What guidance is worth: environments x kinds of useless features x their number x what guides x seeds.
+
+    python benchmarks/guidance.py                                    every run that is still missing
+    python benchmarks/guidance.py --only Hopper-v5 --counts 20 --kinds noise --methods unguided,shapley,oracle
+    python benchmarks/guidance.py --only Hopper-v5 --methods shapley --with weight_floor=0.01,moment_decay=0.97
+    python benchmarks/guidance.py --table                            write results/guidance.md, train nothing
+
+Each run has a process of its own with one thread, and leaves one line in results/guidance/runs.jsonl. Runs that have a
+line are skipped, and a run that was stopped continues from its folder (SB3's start over), as in `suite.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from _guidance_table import write_page
+from _provenance import RESULTS
+from _suite_run import read_rows
+from _suite_tasks import MILLION, Task, row_key
+from rsa2c.baselines.settings import BASELINES
+from rsa2c.config import default_timesteps
+from rsa2c.envs.distractors import KINDS
+from rsa2c.errors import did_you_mean
+from suite import Queue, names, numbers
+
+STEPS = {
+    "Pendulum-v1": default_timesteps("Pendulum-v1"),
+    "Hopper-v5": MILLION,
+    "HalfCheetah-v5": MILLION,
+    "BipedalWalker-v3": MILLION,
+}
+"""The environments, and the steps of a run; SB3's take as many."""
+COUNTS = (0, 10, 30, 100)
+SHADOW = ("shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
+"""Importances under the same null and the same rule."""
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "unguided": ("advanced-ac", {}),
+    "shapley": ("rsa2c-kme", {}),
+    "shuffled": ("shuffled-shap", {}),
+    **{name: ("rsa2c-kme", {"importance": name}) for name in SHADOW[1:]},
+    "released": ("rsa2c-kme", {"guidance": "released", "reproject": True}),
+    "printed": ("rsa2c-kme", {"guidance": "printed", "reproject": True}),
+    **{name: (name, {}) for name in BASELINES},
+}
+"""What guides: the algorithm and the settings that make it. The paper's two rules have our re-projection, so that they
+differ in nothing else."""
+
+
+def main() -> None:
+    options = parsed()
+    options.results.mkdir(parents=True, exist_ok=True)
+    waiting, failed = chosen(options), []
+    if options.list:
+        print("\n".join(map(str, waiting)))
+        return
+    if not options.table:
+        failed = Queue(waiting, options.folder, options.results).work(options.jobs)
+    page = write_page(read_rows(options.results), list(METHODS), options.results.parent / "guidance.md")
+    print("written to", page)
+    if failed:
+        sys.exit(f"{len(failed)} runs failed: {'; '.join(map(str, failed))}. Their logs are in {options.folder}.")
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", type=names, default=list(STEPS), help="environments, separated by commas")
+    parser.add_argument("--kinds", type=names, default=list(KINDS), help=f"of useless features: {', '.join(KINDS)}")
+    parser.add_argument("--counts", type=numbers, default=COUNTS, help="numbers of useless features, such as 0,10,30")
+    parser.add_argument("--methods", type=names, default=list(METHODS), help=f"what guides: {', '.join(METHODS)}")
+    parser.add_argument("--with", type=settings, default={}, dest="more", metavar="NAME=VALUE,...",
+                        help="further settings of what has a null: " + ", ".join((*SHADOW, "shuffled")))  # fmt: skip
+    parser.add_argument("--seeds", type=numbers, default=range(5), help="0-2 or 0,3")
+    parser.add_argument("--steps", type=int, help="of every run; by default those of the environment")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--folder", type=Path, default=Path("runs/guidance"), help="where run folders and logs are")
+    parser.add_argument("--results", type=Path, default=RESULTS / "guidance", help="where the rows are")
+    parser.add_argument("--list", action="store_true", help="print the runs that are missing, in their order")
+    parser.add_argument("--table", action="store_true", help="only write the page")
+    return parser.parse_args()
+
+
+def settings(text: str) -> dict[str, Any]:
+    """Settings as `name=value`, separated by commas."""
+    pairs = [pair.partition("=") for pair in names(text)]
+    if wrong := [name for name, equals, _ in pairs if not equals]:
+        raise argparse.ArgumentTypeError(f"{wrong[0]!r} has no value; write {wrong[0]}=VALUE")
+    return {name: yaml.safe_load(value) for name, _, value in pairs}
+
+
+def chosen(options: argparse.Namespace) -> list[Task]:
+    """The runs that were asked for and have no row yet, in their order."""
+    for flag, asked, known in (
+        ("--only", options.only, STEPS), ("--kinds", options.kinds, KINDS), ("--methods", options.methods, METHODS)
+    ):  # fmt: skip
+        for name in asked:
+            if name not in known:
+                sys.exit(f"{flag} has {name!r}; it can have {', '.join(known)}.{did_you_mean(name, known)}")
+    done = {row_key(row) for row in read_rows(options.results)}
+    return [task for task in tasks(options) if task.key not in done]
+
+
+def tasks(options: argparse.Namespace) -> Iterator[Task]:
+    """Every run, seeds outermost: what is cut short has all methods of its first seeds."""
+    for seed, environment, count in itertools.product(options.seeds, options.only, options.counts):
+        for kind, name in itertools.product(options.kinds if count else ("noise",), options.methods):
+            algorithm, own = METHODS[name]
+            more = options.more if name in (*SHADOW, "shuffled") else {}
+            useless = {"distractors": count, "distractor_kind": kind} if count else {"distractors": 0}
+            steps = options.steps or STEPS[environment]
+            yield Task(environment, algorithm, seed, steps, labelled(name, more), {**useless, **own, **more})
+
+
+def labelled(name: str, more: Mapping[str, Any]) -> str:
+    """A method with its further settings, in the name of a run folder and on the page."""
+    return "+".join([name, *(f"{key}={value}" for key, value in more.items())])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Importances other than Shapley values: each against an answer that is known otherwise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+import rsa2c
+from rsa2c.algorithm import importance
+from rsa2c.algorithm.guidance import SHADOW_FEATURES, Importances, shadow_critic
+from rsa2c.algorithm.importance import MEASURED, negative_evidence, other_importance
+from rsa2c.config import Config, ShadowGuidance
+from rsa2c.errors import ConfigError
+
+SHARES = np.array([0.8, 0.2, 0.0, 0.0])
+"""Shares of the variance of y = (2 x_0 - x_1) / sqrt 5 that its four features have."""
+
+
+def linear(n=6000, noise=0.0, seed=0, outputs=1):
+    """A critic of y = 2 x_0 - x_1 and its shadows."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 4))
+    y = 2 * x[:, :1] - x[:, 1:2] + noise * rng.standard_normal((n, 1))
+    return shadow_critic(x, [np.hstack([y] * outputs)], "rbf", 200, rng), rng
+
+
+def measured(name, explained, seed=1, distractors=2):
+    rngs = np.random.default_rng(seed), np.random.default_rng(0)
+    return other_importance(name, explained, 4, distractors, rngs)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "tolerance"),
+    [
+        ("permutation", 2 * SHARES, 0.15),  # E (g(x) - g(x'))^2 = 2 Var g
+        ("gradient", SHARES, 0.1),  # squares of the slopes
+        ("correlation", SHARES, 0.03),
+        ("mutual-information", -np.log(1 - SHARES) / 2, 0.08),  # of jointly Gaussian numbers; bins lose a little
+    ],
+)
+def test_an_additive_function_has_the_importances_of_its_parts(name, expected, tolerance):
+    moments, null, root = measured(name, linear()[0])
+    np.testing.assert_allclose(moments[0], expected, atol=tolerance)
+    np.testing.assert_array_equal(root, np.sqrt(np.maximum(moments[0], 0.0)))
+    assert abs(null[0]) < 0.02 and moments.shape == (1, 4)
+
+
+@pytest.mark.parametrize("name", [*MEASURED])
+def test_useless_features_are_at_the_null_and_useful_ones_above(name):
+    averages = Importances.none(4)
+    for seed in range(6):
+        moments, null, _ = measured(name, linear(2000, noise=2.0, seed=seed)[0], seed)
+        averages = averages.updated(moments, null, np.ones(1), 0.97)
+    weights = averages.weights(0.02, length_scale=3.0)
+    assert weights[0] > weights[1] > 0.4
+    assert weights[2:].max() < 0.4
+
+
+def test_permuting_a_feature_is_what_it_says():
+    explained, _ = linear(900)
+    rng = np.random.default_rng(7)
+    rows = rng.choice(len(explained.x), len(explained.x), replace=False)
+    x, y = explained.x[rows], explained.targets[rows]
+    kernel, centres = explained.dictionary.kernel, explained.dictionary.centres
+    expected = []
+    for i in range(x.shape[1]):
+        permuted = x.copy()
+        permuted[:, i] = x[rng.permutation(len(x)), i]
+        rise = (y - kernel(permuted, centres) @ explained.coefficients) ** 2
+        expected.append(np.mean(rise - (y - kernel(x, centres) @ explained.coefficients) ** 2))
+    found = importance.permutation(explained, np.random.default_rng(7))
+    np.testing.assert_allclose(found[0], expected, atol=1e-10)
+
+
+def test_information_of_a_number_about_itself_is_that_of_its_bin():
+    explained, rng = linear(3200)
+    object.__setattr__(explained, "targets", explained.x[:, [2]].astype(np.float64))
+    found = importance.mutual_information(explained, rng)[0]
+    assert found[2] == pytest.approx(np.log(importance.BINS))
+    assert np.delete(found, 2).max() < 0.06  # bias of 256 cells: 225 / 6400
+    object.__setattr__(explained, "targets", np.ones((len(explained.x), 1)))
+    np.testing.assert_array_equal(importance.mutual_information(explained, rng), 0.0)
+    np.testing.assert_array_equal(importance.correlation(explained, rng)[0] < 1e-20, True)
+
+
+def test_the_gradient_of_the_marginal_likelihood():
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((25, 3)), rng.standard_normal((25, 2))
+    theta = np.array([-1.0, 0.3, -2.0, -0.4, -1.2])
+    value = check_grad(
+        lambda t: negative_evidence(t, x, y)[0], lambda t: negative_evidence(t, x, y)[1], theta, epsilon=1e-6
+    )
+    assert value < 1e-3
+    covariance = np.exp(theta[3]) * np.exp(-0.5 * ((x[:, None] - x) ** 2 @ np.exp(theta[:3]))) + np.exp(
+        theta[4]
+    ) * np.eye(25)
+    sign, log = np.linalg.slogdet(covariance)
+    by_hand = np.sum(y * np.linalg.solve(covariance, y)) / 2 + 2 * log / 2
+    assert sign > 0 and negative_evidence(theta, x, y)[0] == pytest.approx(by_hand)
+
+
+def test_relevance_finds_the_length_scales_of_a_gaussian_process():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 3))
+    relevance = np.array([4.0, 0.5, 0.0])
+    covariance = np.exp(-0.5 * ((x[:, None] - x) ** 2 @ relevance)) + 1e-2 * np.eye(300)
+    y = np.linalg.cholesky(covariance) @ rng.standard_normal((300, 1))
+    explained = shadow_critic(x, [y], "rbf", 50, rng)
+    found = importance.ard(explained, rng)[0]
+    np.testing.assert_allclose(found[:2], relevance[:2], rtol=0.4)
+    assert found[2:].max() < 0.1
+
+
+def test_sources_of_several_outputs_are_summed():
+    """Twice the same output, standardised as a whole, has twice the importance."""
+    for name in ("permutation", "gradient", "correlation", "mutual-information"):
+        one, two = (measured(name, linear(1500, outputs=outputs)[0])[0] for outputs in (1, 2))
+        np.testing.assert_allclose(two, 2 * one, atol=1e-8)
+
+
+def test_random_numbers_stay_the_same_and_the_oracle_knows():
+    explained, _ = linear(500)
+    first, again = (measured("random", explained, seed)[0] for seed in (1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert len(np.unique(first)) == 4
+    moments, null, _ = measured("oracle", explained, distractors=3)
+    np.testing.assert_array_equal(moments, [[1.0, 0.0, 0.0, 0.0]])
+    weights = Importances(moments, null, np.ones(1), 1).weights(0.1, 3.0)
+    np.testing.assert_allclose(weights, [0.1 + 0.9 * 4, 0.1, 0.1, 0.1])
+    assert explained.x.shape[1] == 4 + SHADOW_FEATURES
+
+
+def test_every_importance_trains():
+    settings = {"n_envs": 2, "horizon": 60, "capacity": 30, "initial_centres": 10, "seed": 5, "distractors": 3}
+    eager = {"attribution_every": 1, "attribution_warmup": 1, "attribution_centres": 20, "trust_region": 10.0}
+    logs = {}
+    for name in ("shapley", *MEASURED, "random", "oracle"):
+        agent = rsa2c.RSA2C("Pendulum-v1", importance=name, **settings, **eager)
+        for _ in range(3):
+            agent.run_epoch()
+        logs[name] = agent.policy.mean.kernel.weights
+        assert np.all(np.isfinite(agent.attribution_log[-1][1]))
+    assert len({weights.tobytes() for weights in logs.values()}) == len(logs)
+    assert logs["oracle"][:3].min() > 1 > logs["oracle"][3:].max()
+
+
+def test_a_game_that_is_not_played_is_refused():
+    assert ShadowGuidance().importance == "shapley"
+    with pytest.raises(ConfigError, match="attribution='cme' has no effect with importance='ard'"):
+        Config.of(attribution="cme", importance="ard")
+    with pytest.raises(ConfigError, match=r"importance must be.*Did you mean 'permutation'"):
+        Config.of(importance="permutations")
