@@ -125,7 +125,7 @@ def fingerprint(agent: RSA2C) -> dict[str, str]:
     parts: dict[str, list[Any]] = {
         "policy": _policy(state.policy),
         "scale": [state.scale.mean, state.scale.variance],
-        "kept": [None] if kept is None else [*_policy(kept.policy), kept.epoch, kept.score, kept.episodes],
+        "kept": [] if kept is None else [*_policy(kept.policy), kept.epoch, kept.score, kept.episodes],
         "advantage": [agent.advantage.coefficients],
         "importances": [
             agent.importances.moments, agent.importances.null, agent.importances.explained, agent.importances.updates,

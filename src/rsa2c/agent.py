@@ -27,7 +27,7 @@ from rsa2c.envs import EnvLike, Source, env_id, make_env
 from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import Names
 from rsa2c.envs.source import KINDS
-from rsa2c.errors import ConfigError, EnvError
+from rsa2c.errors import ConfigError, EnvError, require
 from rsa2c.progress import progress
 from rsa2c.sb3.callbacks import Callback, StopTraining, hooks
 from rsa2c.sb3.methods import SB3Methods, check_sb3_arguments
@@ -74,13 +74,15 @@ class RSA2C(SB3Methods):
         check_workers(workers, cluster)
         use_module(env)
         self.verbose, self.tensorboard_log = verbose, None if tensorboard_log is None else Path(tensorboard_log)
-        self._source = None if env is None else Source.of(env, env_kwargs)
+        self._source = None if env is None else source_of(env, env_kwargs)
         self._env: VectorEnv | None = None
         self._workers: Workers | None = None
         self._spread = workers, cluster
         if snapshot is not None and (algorithm or settings or feature_names):
             raise ConfigError("a snapshot has its algorithm, settings and feature names already; leave them out.")
         given = snapshot
+        if str(device) != "auto":
+            settings["device"] = str(device)
         if snapshot is None:
             if self._source is None:
                 raise EnvError(f"an agent needs an environment: {KINDS}.")
@@ -89,6 +91,8 @@ class RSA2C(SB3Methods):
                 settings["n_envs"] = brought
             config = make_config(self._source.name, preset, algorithm, **settings)
             snapshot = self._begun(self._source, feature_names, preset, config, brought)
+        elif settings:
+            snapshot = replace(snapshot, config=snapshot.config.updated(**settings))
         super().__init__(snapshot.task, snapshot.config, snapshot.state)
         self.preset = snapshot.preset
         self.history, self.attribution_log = list(snapshot.history), list(snapshot.attributions)
@@ -117,8 +121,10 @@ class RSA2C(SB3Methods):
         return Snapshot(task, preset, config, state)
 
     def _hired(self, source: Source, config: Config, task: Task) -> Workers:
-        """Whoever holds the training environments: this process, or as many workers as were asked for."""
+        """Whoever holds the training environments: a device, this process, or as many workers as were asked for."""
         workers, cluster = self._spread
+        if config.device != "cpu":
+            return _on_device(source, config, workers, cluster)
         if workers > 1 or cluster is not None:
             return hired(source, config, task, workers, cluster)
         if self._env is None:
@@ -135,7 +141,7 @@ class RSA2C(SB3Methods):
     def workers(self) -> Workers:
         """Whoever holds the training environments, hired when first needed."""
         if self._workers is None:
-            if self._spread == (1, None):
+            if self._spread == (1, None) and self.config.device == "cpu":
                 self._workers = Workers(self.env, self.config)
             else:
                 self._check_spaces_of(self.source)
@@ -215,7 +221,8 @@ class RSA2C(SB3Methods):
     def env(self) -> VectorEnv:
         """The training environments, made when first needed."""
         if self._env is None:
-            self._env = self._made(self.source, self.sizes.n_envs)
+            on_device = self.config.device != "cpu"  # where it has its own: one shows what their spaces are
+            self._env = self._made(self.source, 1 if on_device else self.sizes.n_envs)
             try:
                 self._check_spaces(self._env)
             except EnvError:
@@ -285,6 +292,25 @@ class RSA2C(SB3Methods):
         if env is None and snapshot.task.is_id:
             agent._source = Source(id=snapshot.task.env_id, kwargs=snapshot.task.env_kwargs)
         return agent
+
+
+def source_of(env: EnvLike, env_kwargs: Mapping[str, Any] | None = None) -> Source:
+    """`Source.of`, for environments with the functional interface of Brax and MuJoCo Playground too."""
+    if not all(hasattr(env, name) for name in ("reset", "step", "observation_size", "action_size")):
+        return Source.of(env, env_kwargs)
+    require("jax", "gpu", f"{type(env).__name__}, which has a functional interface,")
+    from rsa2c.gpu.single import SingleFactory
+
+    return Source.of(SingleFactory(env), env_kwargs)
+
+
+def _on_device(source: Source, config: Config, workers: int, cluster: str | None) -> Workers:
+    if (workers, cluster) != (1, None):
+        raise ConfigError(f"device={config.device!r} trains on one device: leave out workers and cluster.")
+    require("jax", "gpu", f"device={config.device!r}")
+    from rsa2c.gpu.workers import DeviceWorkers
+
+    return DeviceWorkers.of(source, config)
 
 
 def _make_env(source: Source, config: Config, n_envs: int | None) -> VectorEnv:

@@ -74,6 +74,7 @@ def epoch(
     policy, horizon = explore(state.policy, config, t), horizon_at(config, state.steps)
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
+        workers.restore(state.environments)
         samples = roll_out(policy, workers, horizon, config, generator(config, t, COLLECT), observe)
     with clock("admit"):
         policy, value, scale, followed = follow_states(
@@ -104,6 +105,7 @@ def epoch(
         background=samples.thinned(BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)),
         epoch=t + 1,
         steps=state.steps + workers.n_envs * horizon,
+        environments=workers.environments,
     )
     after = replace(after, kept=keep_best(after, state.steps, workers, config))
     metrics = _metrics(after, estimate, kl)
