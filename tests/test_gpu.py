@@ -276,10 +276,11 @@ def test_a_robot_agrees_with_gymnasium():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "usual", "most"), [("Hopper", 1e-9, 1e-9), ("Walker2d", 1e-9, 1e-9), ("Ant", 1e-3, 0.1)]
+    ("name", "usual", "most"),
+    [("Hopper", 1e-9, 1e-9), ("Walker2d", 1e-9, 1e-9), ("Ant", 1e-3, 0.1), ("Humanoid", 1e-3, 0.1)],
 )
 def test_all_robots_agree_with_gymnasium(name, usual, most):
-    """Ant's contacts in three dimensions agree to the solvers' last steps only."""
+    """Contacts in three dimensions agree to the solvers' last steps only."""
     pytest.importorskip("mujoco.mjx", reason="robots on a device need mujoco-mjx, which the extra gpu installs")
     differences = robot_agrees(name, 100)
     assert np.median(differences) < usual and differences.max() < most

@@ -96,8 +96,8 @@ class DeviceWorkers(Workers):
             carried, parts = self._carried(first), []
             for key in keys:
                 carried, *made = program(carried, key, acting)
-                parts.append(tuple(made))
-            grid, ended = parts[0] if times == 1 else jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
+                parts.append(made)
+            grid, ended = jax.tree.map(lambda *each: each[0] if times == 1 else jnp.concatenate(each), *parts)
             self.environments = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carried))
         batch = DeviceBatch(grid, ended)
         self._report_lost(batch)
