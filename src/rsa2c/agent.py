@@ -27,7 +27,8 @@ from rsa2c.envs import EnvLike, Source, env_id, make_env
 from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import Names
 from rsa2c.envs.source import KINDS
-from rsa2c.errors import ConfigError, EnvError, require
+from rsa2c.errors import ConfigError, EnvError
+from rsa2c.gpu.choosing import on_device, source_of
 from rsa2c.progress import progress
 from rsa2c.sb3.callbacks import Callback, StopTraining, hooks
 from rsa2c.sb3.methods import SB3Methods, check_sb3_arguments
@@ -124,7 +125,7 @@ class RSA2C(SB3Methods):
         """Whoever holds the training environments: a device, this process, or as many workers as were asked for."""
         workers, cluster = self._spread
         if config.device != "cpu":
-            return _on_device(source, config, workers, cluster)
+            return on_device(source, config, workers, cluster)
         if workers > 1 or cluster is not None:
             return hired(source, config, task, workers, cluster)
         if self._env is None:
@@ -221,8 +222,8 @@ class RSA2C(SB3Methods):
     def env(self) -> VectorEnv:
         """The training environments, made when first needed."""
         if self._env is None:
-            on_device = self.config.device != "cpu"  # where it has its own: one shows what their spaces are
-            self._env = self._made(self.source, 1 if on_device else self.sizes.n_envs)
+            # a device has its own environments: one of Gymnasium's shows what their spaces are
+            self._env = self._made(self.source, self.sizes.n_envs if self.config.device == "cpu" else 1)
             try:
                 self._check_spaces(self._env)
             except EnvError:
@@ -292,25 +293,6 @@ class RSA2C(SB3Methods):
         if env is None and snapshot.task.is_id:
             agent._source = Source(id=snapshot.task.env_id, kwargs=snapshot.task.env_kwargs)
         return agent
-
-
-def source_of(env: EnvLike, env_kwargs: Mapping[str, Any] | None = None) -> Source:
-    """`Source.of`, for environments with the functional interface of Brax and MuJoCo Playground too."""
-    if not all(hasattr(env, name) for name in ("reset", "step", "observation_size", "action_size")):
-        return Source.of(env, env_kwargs)
-    require("jax", "gpu", f"{type(env).__name__}, which has a functional interface,")
-    from rsa2c.gpu.single import SingleFactory
-
-    return Source.of(SingleFactory(env), env_kwargs)
-
-
-def _on_device(source: Source, config: Config, workers: int, cluster: str | None) -> Workers:
-    if (workers, cluster) != (1, None):
-        raise ConfigError(f"device={config.device!r} trains on one device: leave out workers and cluster.")
-    require("jax", "gpu", f"device={config.device!r}")
-    from rsa2c.gpu.workers import DeviceWorkers
-
-    return DeviceWorkers.of(source, config)
 
 
 def _make_env(source: Source, config: Config, n_envs: int | None) -> VectorEnv:

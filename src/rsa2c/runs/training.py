@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rsa2c.agent import RSA2C, source_of
+from rsa2c.agent import RSA2C
 from rsa2c.baselines.policy import BASELINES, Baseline
 from rsa2c.config import algorithm_name, default_timesteps, make_config
 from rsa2c.envs import EnvLike
@@ -22,6 +22,7 @@ from rsa2c.envs.names import Names
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError
 from rsa2c.files import PathLike, StorageError
+from rsa2c.gpu.choosing import source_of
 from rsa2c.progress import progress
 from rsa2c.runs import baseline_training
 from rsa2c.runs.checkpointer import Checkpointer
