@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("config",),
     ("algorithm",),
     ("workers",),
-    ("robustness", "export"),
+    ("robustness", "export", "gpu"),
     ("evaluation", "plots"),
     ("closed_loop", "progress", "sb3", "trained", "agent"),
     ("baselines",),

@@ -275,8 +275,8 @@ def test_sb3s_habits_of_construction():
     with pytest.raises(ConfigError, match="algorithm is a name"):
         RSA2C("Pendulum-v1", gym.make("Pendulum-v1"))
     assert RSA2C("Pendulum-v1", device="cpu", **SMALL).n_envs == 2
-    with pytest.raises(ConfigError, match="device must be 'auto' or 'cpu', got 'cuda'"):
-        RSA2C("Pendulum-v1", device="cuda")
+    with pytest.raises(ConfigError, match="device must be one of 'auto', 'cpu', 'cuda', 'jax-cpu', got 'mps'"):
+        RSA2C("Pendulum-v1", device="mps")
     for name in WITHOUT_USE:
         with pytest.raises(ConfigError, match=f"RSA2C has no {name}: .*. Leave it out"):
             RSA2C("Pendulum-v1", **{name: 1})

@@ -10,7 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
@@ -23,11 +22,13 @@ from rsa2c.algorithm.threads import limited_threads
 from rsa2c.algorithm.warmup import settled, warm_up
 from rsa2c.algorithm.workers import Workers
 from rsa2c.config import Config, make_config
-from rsa2c.envs import EnvLike, Source, env_id, make_env
+from rsa2c.envs import EnvLike, Source, make_env
+from rsa2c.envs.checks import check_same_spaces
 from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import Names
 from rsa2c.envs.source import KINDS
 from rsa2c.errors import ConfigError, EnvError
+from rsa2c.gpu.choosing import on_device, source_of
 from rsa2c.progress import progress
 from rsa2c.sb3.callbacks import Callback, StopTraining, hooks
 from rsa2c.sb3.methods import SB3Methods, check_sb3_arguments
@@ -74,13 +75,15 @@ class RSA2C(SB3Methods):
         check_workers(workers, cluster)
         use_module(env)
         self.verbose, self.tensorboard_log = verbose, None if tensorboard_log is None else Path(tensorboard_log)
-        self._source = None if env is None else Source.of(env, env_kwargs)
+        self._source = None if env is None else source_of(env, env_kwargs)
         self._env: VectorEnv | None = None
         self._workers: Workers | None = None
         self._spread = workers, cluster
         if snapshot is not None and (algorithm or settings or feature_names):
             raise ConfigError("a snapshot has its algorithm, settings and feature names already; leave them out.")
         given = snapshot
+        if str(device) != "auto":
+            settings["device"] = str(device)
         if snapshot is None:
             if self._source is None:
                 raise EnvError(f"an agent needs an environment: {KINDS}.")
@@ -89,6 +92,8 @@ class RSA2C(SB3Methods):
                 settings["n_envs"] = brought
             config = make_config(self._source.name, preset, algorithm, **settings)
             snapshot = self._begun(self._source, feature_names, preset, config, brought)
+        elif settings:
+            snapshot = replace(snapshot, config=snapshot.config.updated(**settings))
         super().__init__(snapshot.task, snapshot.config, snapshot.state)
         self.preset = snapshot.preset
         self.history, self.attribution_log = list(snapshot.history), list(snapshot.attributions)
@@ -117,8 +122,10 @@ class RSA2C(SB3Methods):
         return Snapshot(task, preset, config, state)
 
     def _hired(self, source: Source, config: Config, task: Task) -> Workers:
-        """Whoever holds the training environments: this process, or as many workers as were asked for."""
+        """Whoever holds the training environments: a device, this process, or as many workers as were asked for."""
         workers, cluster = self._spread
+        if config.device != "cpu":
+            return on_device(source, config, workers, cluster)
         if workers > 1 or cluster is not None:
             return hired(source, config, task, workers, cluster)
         if self._env is None:
@@ -135,7 +142,7 @@ class RSA2C(SB3Methods):
     def workers(self) -> Workers:
         """Whoever holds the training environments, hired when first needed."""
         if self._workers is None:
-            if self._spread == (1, None):
+            if self._spread == (1, None) and self.config.device == "cpu":
                 self._workers = Workers(self.env, self.config)
             else:
                 self._check_spaces_of(self.source)
@@ -215,7 +222,8 @@ class RSA2C(SB3Methods):
     def env(self) -> VectorEnv:
         """The training environments, made when first needed."""
         if self._env is None:
-            self._env = self._made(self.source, self.sizes.n_envs)
+            # a device has its own environments: one of Gymnasium's shows what their spaces are
+            self._env = self._made(self.source, self.sizes.n_envs if self.config.device == "cpu" else 1)
             try:
                 self._check_spaces(self._env)
             except EnvError:
@@ -240,17 +248,8 @@ class RSA2C(SB3Methods):
                 env.close()
 
     def _check_spaces(self, env: VectorEnv) -> None:
-        """Refuse an environment whose observations or actions are not those the agent learned with."""
-        box: Any = env.single_action_space
-        spaces = (env.single_observation_space.shape, box.shape)
-        expected = ((len(self.feature_names),), (len(self.action_names),))
-        bounds, given = np.stack([self.policy.bounds.low, self.policy.bounds.high]), np.stack([box.low, box.high])
-        if spaces == expected and np.allclose(bounds, given):
-            return
-        what = f"observations and actions of the shapes {expected}, {env_id(env)} has {spaces}"
-        if spaces == expected:
-            what = f"actions between {bounds[0]} and {bounds[1]}, {env_id(env)} between {given[0]} and {given[1]}"
-        raise EnvError(f"the agent has {what}. Give the environment it was trained on, {self.env_id}.")
+        bounds = self.policy.bounds
+        check_same_spaces(env, len(self.feature_names), bounds.low, bounds.high, self.env_id)
 
     def close(self) -> None:
         """Close the training environments, unless they are the caller's own, and let workers go."""

@@ -10,8 +10,7 @@ from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.samples import Samples
 from rsa2c.algorithm.work import Basis, Growth
 from rsa2c.config import AnnealedAdmission, Config, LargestError, NoReplacement
-from rsa2c.kernel.dictionary import cheapest_removals
-from rsa2c.kernel.linalg import second_moment
+from rsa2c.kernel.algebra import Algebra
 from rsa2c.kernel.rkhs import RKHSFunction
 
 ADMISSION_LIMIT = 64
@@ -30,10 +29,10 @@ def admit(
     if isinstance(config.admission, AnnealedAdmission) and epoch % config.admission.admission_every:
         return mean, value, ()
     candidates = samples.thinned(config.admission.admission_candidates, rng)
-    mean, growth = _grown(mean, candidates, config, epoch)
+    mean, growth = _grown(mean, candidates, config, epoch, samples.algebra)
     growths = [growth]
     if value is not None:
-        value, growth = _grown(value, candidates, config, epoch)
+        value, growth = _grown(value, candidates, config, epoch, samples.algebra)
         growths.append(growth)
     return mean, value, tuple(growth for growth in growths if growth is not None)
 
@@ -54,29 +53,27 @@ def limit_of(config: Config) -> int:
 
 
 def _grown(
-    function: RKHSFunction, candidates: NDArray, config: Config, epoch: int
+    function: RKHSFunction, candidates: NDArray, config: Config, epoch: int, algebra: Algebra
 ) -> tuple[RKHSFunction, Growth | None]:
     """The function on a dictionary that was offered the candidates, and what that changed; None if nothing was due."""
     basis, outputs = Basis.of(function.dictionary), len(function.output_names)
     threshold, room = threshold_at(config, epoch), Sizes.of(config).capacity - basis.states
     if room > 0:
-        grown = function.grow(function.dictionary.grown(candidates, threshold, min(room, limit_of(config))))
+        grown = function.grow(algebra.grown(function.dictionary, candidates, threshold, min(room, limit_of(config))))
         admitted = grown.dictionary.size - basis.states
         return grown, Growth(basis, outputs, len(candidates), admitted)
     rule = config.replacement
     if isinstance(rule, NoReplacement) or epoch % rule.replacement_every:
         return function, None
     dictionary = function.dictionary
-    offered = dictionary.grown(candidates, threshold, min(rule.replacement_limit, dictionary.size))
+    offered = algebra.grown(dictionary, candidates, threshold, min(rule.replacement_limit, dictionary.size))
     excess = offered.size - Sizes.of(config).capacity
     if excess <= 0:
         return function, Growth(basis, outputs, len(candidates), 0)
     if isinstance(rule, LargestError):
-        positions = released.largest_errors(dictionary, excess)
+        pruned = function.prune(released.largest_errors(dictionary, excess))
     else:
-        moment = second_moment(dictionary.kernel(function.coordinates(candidates), dictionary.centres))
-        positions = cheapest_removals(dictionary, function.coefficients, excess, moment)
-    pruned = function.prune(positions)
-    grown = pruned.grow(pruned.dictionary.grown(candidates, threshold, excess))
+        pruned = algebra.pruned(function, candidates, excess)
+    grown = pruned.grow(algebra.grown(pruned.dictionary, candidates, threshold, excess))
     admitted = grown.dictionary.size - pruned.dictionary.size
     return grown, Growth(basis, outputs, len(candidates), admitted, excess)

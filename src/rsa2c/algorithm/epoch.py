@@ -74,6 +74,7 @@ def epoch(
     policy, horizon = explore(state.policy, config, t), horizon_at(config, state.steps)
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
+        workers.restore(state.environments)
         samples = roll_out(policy, workers, horizon, config, generator(config, t, COLLECT), observe)
     with clock("admit"):
         policy, value, scale, followed = follow_states(
@@ -93,28 +94,27 @@ def epoch(
         fit = fit_advantage_critic(guided.policy, samples, estimate, config)
     with clock("actor"):
         policy_after, kl = step_actor(guided.policy, fit, samples, config, t, state.steps)
-    mean = policy_after.mean
     after = replace(
         state,
         policy=policy_after,
         value=guided.value,
-        advantage=replace(mean, coefficients=fit.weights),
+        advantage=replace(policy_after.mean, coefficients=fit.weights),
         importances=guided.importances,
         scale=scale,
         background=samples.thinned(BACKGROUND_STATES, generator(config, t + 1, ADMIT, 1)),
         epoch=t + 1,
         steps=state.steps + workers.n_envs * horizon,
+        environments=workers.environments,
     )
     after = replace(after, kept=keep_best(after, state.steps, workers, config))
     metrics = _metrics(after, estimate, kl)
     if config.diagnostics:
         with clock("diagnose"):
             metrics |= diagnostics.of_epoch(samples, estimate, fit, policy.mean, guided.policy, guided.value)
-    sizes = workers.n_envs * horizon, samples.n, samples.points, *_dimensions(mean)
+    sizes = workers.n_envs * horizon, samples.n, samples.points, *_dimensions(policy_after.mean)
     work = Work(*sizes, before, actor_basis, value_basis, len(np.unique(guided.policy.sigma)), growths, guided.work,
                 guided.reprojections, followed, t)  # fmt: skip
-    seconds = {**clock.seconds, COMPILE: clock.compiling}
-    return after, EpochRecord(metrics, seconds, work, guided.attribution, workers.spread_since(began))
+    return after, EpochRecord(metrics, clock.all, work, guided.attribution, workers.spread_since(began))
 
 
 def _metrics(state: TrainingState, estimate: Estimate, kl: float) -> dict[str, float]:
@@ -146,6 +146,11 @@ class _Clock:
     around: Around
     seconds: dict[str, float] = field(default_factory=dict)
     compiling: float = 0.0
+
+    @property
+    def all(self) -> dict[str, float]:
+        """Phase -> seconds, and `COMPILE` -> seconds."""
+        return {**self.seconds, COMPILE: self.compiling}
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:

@@ -31,7 +31,8 @@ cost nothing, and show what goes wrong in one of twenty. Trials cost about a ten
 
 def keep_best(state: TrainingState, steps_before: int, workers: Workers, config: Config) -> Kept | None:
     """The policy to act with after an epoch that began at `steps_before`: the one kept so far, or the newest."""
-    if config.keep == "last" or _trials(state.steps) == _trials(steps_before):
+    every = workers.steps_between_trials or STEPS_BETWEEN_TRIALS
+    if config.keep == "last" or state.steps // every == steps_before // every:
         return state.kept
     rng = generator(config, state.epoch, KEEP)
     steps = workers.episode_limit or Sizes.of(config).horizon
@@ -42,18 +43,13 @@ def keep_best(state: TrainingState, steps_before: int, workers: Workers, config:
             return kept
     returns = _returns(state.policy, workers, FURTHER_EPISODES, steps, rng)
     if kept is not None:
-        for _ in range(_trials(state.steps) - _trials(kept.steps)):
+        for _ in range(state.steps // every - kept.steps // every):
             if returns.mean() > kept.score:
                 returns = np.append(returns, _returns(state.policy, workers, FIRST_EPISODES, steps, rng))
         if returns.mean() <= kept.score:
             return kept
     policy, value, advantage, score = state.policy, state.value, state.advantage, float(returns.mean())
     return Kept(policy, value, advantage, state.background, state.epoch, state.steps, score, len(returns))
-
-
-def _trials(steps: int) -> int:
-    """Trials that are due within so many training steps."""
-    return steps // STEPS_BETWEEN_TRIALS
 
 
 def _tried_again(kept: Kept, returns: NDArray[np.float64]) -> Kept:

@@ -65,6 +65,8 @@ def roll_out(
 
 def fit_value(value: RKHSFunction | None, samples: Samples, config: Config, epoch: int) -> RKHSFunction | None:
     """The Value Critic fitted to the samples; None without one."""
+    if samples.fits is not None:
+        return samples.fits.fit_value(value, config, epoch)
     fit, gamma = config.value, float(config.gamma)
     if value is None or isinstance(fit, NoValue):
         return None
@@ -107,6 +109,8 @@ class Estimate:
 
 def estimate_advantage(value: RKHSFunction | None, samples: Samples, config: Config) -> Estimate:
     """GAE(lambda) on the Value Critic, or without one the returns themselves; every block keeps its own."""
+    if samples.fits is not None:
+        return samples.fits.estimate_advantage(config)
     weights = None if value is None else (value.coefficients[:, 0], value.offset)
     dictionary = None if value is None or isinstance(config.value, LSTD) else value.dictionary
     arguments = weights, dictionary, float(config.gamma), config.advantage.gae_lambda
@@ -163,6 +167,8 @@ def standard_advantage(block: Block, index: NDArray | slice, estimate: Estimate)
 
 def fit_advantage_critic(policy: GaussianPolicy, samples: Samples, estimate: Estimate, config: Config) -> AdvantageFit:
     """The Advantage Critic on the actor's dictionary, in closed form."""
+    if samples.fits is not None:
+        return samples.fits.fit_advantage(policy, estimate, config)
     rule, dictionary, covariance = config.advantage, policy.mean.dictionary, policy.covariance
     clipped = rule if isinstance(rule, ReleasedAdvantage) else None
     sums = samples.reduce(_advantage_sums, dictionary, covariance, estimate, clipped)

@@ -19,6 +19,7 @@ from rsa2c.algorithm.following import Scale
 from rsa2c.algorithm.samples import Samples, raw_states
 from rsa2c.algorithm.work import Reprojection
 from rsa2c.config import LSTD, Config, FollowingScale
+from rsa2c.kernel.algebra import NUMPY, Algebra
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.metric import Metric
 from rsa2c.kernel.rkhs import RKHSFunction
@@ -56,13 +57,14 @@ def follow_states(
     if new is old:
         return policy, value, scale, ()
     states = ProjectionStates.of(policy.mean, samples, config, rng)
-    mean, moves = within_trust_region(policy, new, states, FOLLOWING_TRUST_REGION, config, epoch)
+    algebra, limit = samples.algebra, FOLLOWING_TRUST_REGION
+    mean, moves = within_trust_region(policy, new, states, limit, config, epoch, algebra=algebra)
     if mean is None:
         return policy, value, scale, moves
     if value is not None:
         own = mean.kernel.metric.reweighted(value.kernel.weights)
         refitted = isinstance(config.value, LSTD) and config.value.value_damping == 0
-        value, move = on_new_metric(value, own, states.fitted, config, epoch, refitted=refitted)
+        value, move = on_new_metric(value, own, states.fitted, config, epoch, refitted=refitted, algebra=algebra)
         moves = (*moves, move)
     samples.measure(mean.kernel.metric)
     return replace(policy, mean=mean), value, scale, moves
@@ -96,16 +98,19 @@ def within_trust_region(
     config: Config,
     epoch: int,
     reproject: bool = True,
+    algebra: Algebra = NUMPY,
 ) -> tuple[RKHSFunction | None, tuple[Reprojection, ...]]:
     """The policy's mean on the largest share of the way to `metric`, among a few, that moves it by a KL of at most
     `limit`; None if no share is small enough."""
-    old, before = policy.mean.kernel.metric, policy.mean(states.held_out)
+    old, before = policy.mean.kernel.metric, algebra.values(policy.mean, states.held_out)
     share, moves = 1.0, []
     for _ in range(TRUST_REGION_TRIALS):
         between = old.between(metric, share)
-        mean, move = on_new_metric(policy.mean, between, states.fitted, config, epoch, reproject=reproject)
+        mean, move = on_new_metric(
+            policy.mean, between, states.fitted, config, epoch, reproject=reproject, algebra=algebra
+        )
         moves.append(replace(move, held_out=len(states.held_out)))
-        kl = policy.divergence(before, mean(states.held_out))
+        kl = policy.divergence(before, algebra.values(mean, states.held_out))
         if kl <= limit:
             return mean, tuple(moves)
         share *= np.clip(0.9 * np.sqrt(limit / kl), 0.1, 0.7)  # KL grows about as share squared
@@ -121,6 +126,7 @@ def on_new_metric(
     *,
     reproject: bool = True,
     refitted: bool = False,
+    algebra: Algebra = NUMPY,
 ) -> tuple[RKHSFunction, Reprojection]:
     """The function on another metric: admitted again, room refilled from raw states (N, d), re-projected at them.
 
@@ -132,12 +138,12 @@ def on_new_metric(
         same = Dictionary(old.kernel.on(metric), old.states, old.errors)
         return replace(function, dictionary=same), Reprojection(old.size, old.size, old.size, len(states), outputs)
     threshold = threshold_at(config, epoch)
-    kept, positions = old.readmitted(metric, READMISSION * threshold)
+    kept, positions = algebra.readmitted(old, metric, READMISSION * threshold)
     room = min(Sizes.of(config).capacity - kept.size, limit_of(config))
-    refilled = kept.grown(states[-config.admission.admission_candidates :], threshold, room)
+    refilled = algebra.grown(kept, states[-config.admission.admission_candidates :], threshold, room)
     move = Reprojection(old.size, kept.size, refilled.size, len(states), outputs)
     start = np.zeros((refilled.size, outputs))
     start[: kept.size] = function.coefficients[positions]
     if refitted:
         return replace(function, dictionary=refilled, coefficients=start), move
-    return function.project(refilled, states, REPROJECTION_RIDGE, start), move
+    return algebra.projected(function, refilled, states, REPROJECTION_RIDGE, start), move

@@ -140,11 +140,11 @@ def _reweighted(
     drawn = ProjectionStates.of(policy.mean, samples, config, rng)
     reproject = not isinstance(rule, CriticGuidance) or rule.reproject
     new, limit = old.reweighted(weights), rule.trust_region
-    mean, moves = within_trust_region(policy, new, drawn, limit, config, epoch, reproject)
+    mean, moves = within_trust_region(policy, new, drawn, limit, config, epoch, reproject, samples.algebra)
     if mean is None:
         return replace(guided, reprojections=moves)
     value = guided.value
     if value is not None and isinstance(rule, ShadowGuidance) and rule.value_kernel == "guided":
-        value, move = on_new_metric(value, mean.kernel.metric, drawn.fitted, config, epoch)
+        value, move = on_new_metric(value, mean.kernel.metric, drawn.fitted, config, epoch, algebra=samples.algebra)
         moves = (*moves, move)
     return replace(guided, policy=replace(policy, mean=mean), value=value, reprojections=moves)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.batch import Batch, Coordinates, between, joined
 from rsa2c.algorithm.sums import Moments, TreeSum
+from rsa2c.kernel.algebra import NUMPY, Algebra
 
 if TYPE_CHECKING:
     from rsa2c.algorithm.workers import Workers
@@ -45,6 +46,11 @@ BlockFunction = Callable[..., Any]
 
 class Samples:
     """All blocks of an epoch: `counts` has, for each holder of blocks, the transitions in each of its blocks."""
+
+    algebra: Algebra = NUMPY
+    """What operates on dictionaries."""
+    fits: Any = None
+    """What computes the fits of `phases.py` in their place, where transitions are on a device."""
 
     def __init__(self, workers: Workers, counts: list[list[int]], points: int) -> None:
         self.workers, self.points = workers, points

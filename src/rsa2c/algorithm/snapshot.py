@@ -61,6 +61,8 @@ TRAINING_SHAPES = {
 """What a model has besides."""
 KEPT = "kept/"
 """Prefix of the tensors of the policy that is kept, where that is not the last one."""
+CARRIED = "environments/"
+"""Prefix of what environments carry over from one epoch to the next, where they do, in order."""
 LOG_SHAPES = {"attributions/epoch": "n", "attributions/phi": "n d", "attributions/weights": "n d"}
 """What a checkpoint has besides, with its history."""
 
@@ -128,6 +130,7 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
             "score": kept.score,
             "episodes": kept.episodes,
         }
+    tensors |= {f"{CARRIED}{k:03}": array for k, array in enumerate(state.environments)}
     if checkpoint:
         columns = list(snapshot.history[0]) if snapshot.history else []
         metadata["history"] = columns
@@ -208,7 +211,17 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
         steps=count(metadata["num_timesteps"], "num_timesteps"),
         warmup_steps=count(metadata["warmup_steps"], "warmup_steps"),
         kept=kept,
+        environments=_carried(tensors, Sizes.of(config).n_envs),
     )
+
+
+def _carried(tensors: Tensors, n: int) -> tuple[NDArray[Any], ...]:
+    """What environments carry over; the engine that goes on with it checks the rest."""
+    names = sorted(name for name in tensors if name.startswith(CARRIED))
+    for name in names:
+        if tensors[name].shape[:1] != (n,) or not np.all(np.isfinite(tensors[name])):
+            raise ValueError(f"{name} is not finite, or not of {n} environments")
+    return tuple(tensors[name] for name in names)
 
 
 def _acting(

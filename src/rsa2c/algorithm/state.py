@@ -59,6 +59,9 @@ class TrainingState:
     """Environment steps of the warm-up."""
     kept: Kept | None = None
     """The best policy so far; None before the first trial, and where the last policy is to act."""
+    environments: tuple[NDArray, ...] = ()
+    """What environments that go on from one epoch to the next carry over, (n_envs, ...) each; nothing where every epoch
+    starts afresh."""
 
 
 def generator(config: Config, epoch: int, *stream: int) -> np.random.Generator:

@@ -66,7 +66,7 @@ def warm_up(workers: Workers, box: Box, config: Config, task: Task) -> tuple[Tra
     sigma = np.full(m, config.exploration.sigma_initial)
     as_they_are = Dictionary.empty(kernel_from_name(config.kernel, 1.0, np.ones(d)))
     untrained = GaussianPolicy(RKHSFunction.zero(as_they_are, task.action_names), sigma, bounds)
-    steps = -(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs)
+    steps = workers.warm_up_steps(-(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs))
     plan = Rollout.drawn(rng, untrained, steps)
     batch = workers.roll_out(plan).gathered()
     config = automatic.settle_correlation(config, bounds.action(batch.latents), batch.rewards, batch.terminated)
@@ -88,6 +88,7 @@ def warm_up(workers: Workers, box: Box, config: Config, task: Task) -> tuple[Tra
         epoch=0,
         steps=steps * sizes.n_envs,
         warmup_steps=steps * sizes.n_envs,
+        environments=workers.environments,
     )
     return state, config
 

@@ -75,11 +75,22 @@ class Workers:
     """Processes other than this one that work; 1 where this one does."""
     traffic = Traffic()
     """Nothing travels here."""
+    environments: tuple[NDArray[Any], ...] = ()
+    """What environments carry over to the next epoch, (n_envs, ...) each; nothing where every epoch starts afresh."""
+    steps_between_trials: int | None = None
+    """Training steps between two trials of the policy; None leaves them to `keeping.py`."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], config: Config) -> None:
         self.n_envs, self.episode_limit = env.num_envs, episode_limit(env)
         per_block = environments_per_block(self.n_envs, Sizes.of(config).horizon)
         self.share = Share(env, Span(0, self.n_envs, per_block), config.step_timeout)
+
+    def restore(self, environments: tuple[NDArray[Any], ...]) -> None:
+        """Go on with what environments carried over; here every rollout starts them afresh."""
+
+    def warm_up_steps(self, steps: int) -> int:
+        """Steps of each environment in the warm-up, where `steps` make enough episodes."""
+        return steps
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """The answer of every share to the same request."""

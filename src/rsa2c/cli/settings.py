@@ -11,7 +11,7 @@ import tyro
 from rsa2c.config import Config, Setting, all_settings
 
 EVERYDAY: dict[str, tuple[str, ...]] = {
-    "task": ("seed", "noise_variance", "distractors", "backend"),
+    "task": ("seed", "device", "noise_variance", "distractors", "backend"),
     "budget": ("n_envs", "horizon", "epochs_between_evaluations", "evaluation_episodes"),
     "policy": ("length_scale", "capacity", "squash", "sigma_initial", "kl"),
     "critic": ("gamma", "value_lambda", "value_ridge", "gae_lambda"),

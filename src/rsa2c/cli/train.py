@@ -79,9 +79,12 @@ def train(arguments: list[str]) -> None:
         if help_flags:
             parse(BaselineOptions, help_flags, train, BaselineOptions(first.env, first.algorithm, PRESET))
     else:
-        preset = make_config(first.env, first.preset, first.algorithm).settings()
+        # A device has a preset of its own, which is no setting that differs from it.
+        device = {"device": asked["device"]} if "device" in asked else {}
+        preset = make_config(first.env, first.preset, first.algorithm, **device).settings()
         shown = {"env": first.env, "algorithm": first.algorithm, "preset": first.preset}
         first, asked = _read(help_flags or choices, preset, everything or not help_flags, shown)
+        asked |= device
         _announce(first.quiet)
     _train(first, asked)
 

@@ -55,6 +55,9 @@ class Config:
     backend: Literal["auto", "arrays", "envpool", "gymnasium"] = "auto"
     """What steps the training environments: arrays (Pendulum-v1 and rsa2c/LQR-v0 only), EnvPool or Gymnasium; auto
     takes the first of these that has the environment."""
+    device: Literal["cpu", "cuda", "jax-cpu"] = "cpu"
+    """What trains: the processor, or an NVIDIA GPU, where thousands of environments step side by side. jax-cpu runs the
+    GPU's program on the processor, slowly, to try it."""
     noise_variance: Annotated[float, NOT_NEGATIVE] = 0.0
     """Variance of Gaussian noise added to the observations during training, in raw units."""
     distractors: Annotated[int, NOT_NEGATIVE] = 0

@@ -146,3 +146,18 @@ def check_actions(env: AnyEnv, actions: NDArray[Any], shape: tuple[int, ...], st
 
 def _describe(space: gym.Space[Any]) -> str:
     return f"Box of shape {space.shape}" if isinstance(space, spaces.Box) else str(space)
+
+
+def check_same_spaces(
+    env: VectorEnv[Any, Any, Any], features: int, low: NDArray[Any], high: NDArray[Any], trained_on: str
+) -> None:
+    """Refuse an environment whose observations (features,) or actions in [low, high] are not those of an agent."""
+    box: Any = env.single_action_space
+    found, expected = (env.single_observation_space.shape, box.shape), ((features,), low.shape)
+    bounds, given = np.stack([low, high]), np.stack([box.low, box.high])
+    if found == expected and np.allclose(bounds, given):
+        return
+    what = f"observations and actions of the shapes {expected}, {env_id(env)} has {found}"
+    if found == expected:
+        what = f"actions between {bounds[0]} and {bounds[1]}, {env_id(env)} between {given[0]} and {given[1]}"
+    raise EnvError(f"the agent has {what}. Give the environment it was trained on, {trained_on}.")

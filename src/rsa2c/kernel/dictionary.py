@@ -90,10 +90,14 @@ class Dictionary:
         """Old states first, then those of raw `states` (N, d) whose residual exceeds `threshold`, at most `limit`."""
         x = self.kernel.metric(states)
         chosen, errors = self._pivots(x, threshold, limit)
-        if not len(chosen):
+        return self.joined(states[chosen], x[chosen], errors)
+
+    def joined(self, states: NDArray, x: NDArray, errors: NDArray) -> Dictionary:
+        """Old states first, then raw `states` with coordinates x and these residuals at admission."""
+        if not len(states):
             return self
-        grown = Dictionary(self.kernel, np.vstack([self.states, states[chosen]]), np.append(self.errors, errors))
-        return grown._at(np.vstack([self.centres, x[chosen]]))
+        grown = Dictionary(self.kernel, np.vstack([self.states, states]), np.append(self.errors, errors))
+        return grown._at(np.vstack([self.centres, x]))
 
     def without(self, removed: NDArray) -> Dictionary:
         """The dictionary without the states at these positions."""
@@ -106,7 +110,13 @@ class Dictionary:
         A dictionary admitted under an old metric can be nearly singular under a new one.
         """
         kernel, x = self.kernel.on(metric), metric(self.states)
-        kept, errors = Dictionary.empty(kernel)._pivots(x, threshold, self.size)
+        return self.selected(kernel, x, *Dictionary.empty(kernel)._pivots(x, threshold, self.size))
+
+    def selected(
+        self, kernel: ProductKernel, x: NDArray, kept: NDArray, errors: NDArray
+    ) -> tuple[Dictionary, NDArray]:
+        """The states at positions `kept`, in their old order, on a kernel under which x are all states' coordinates
+        and `errors` the residuals of those that are kept; and these positions."""
         order = np.argsort(kept)
         kept = kept[order]
         return Dictionary(kernel, self.states[kept], errors[order])._at(x[kept]), kept

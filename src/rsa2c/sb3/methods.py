@@ -25,7 +25,7 @@ from rsa2c.sb3.tensorboard import epoch_scalars
 from rsa2c.trained import Trained
 
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
-DEVICES = ("auto", "cpu")
+DEVICES = ("auto", "cpu", "cuda", "jax-cpu")
 WITHOUT_USE = {
     "policy_kwargs": "it has no network; capacity and length_scale shape the policy",
     "learning_rate": "kl is the size of a step, as a divergence between policies",
@@ -183,4 +183,4 @@ def check_sb3_arguments(env: Any, algorithm: Any, device: str, verbose: int, set
     if algorithm is not None and not isinstance(algorithm, str):
         raise ConfigError(f"algorithm is a name such as 'rsa2c-kme', got {type(algorithm).__name__}. Write RSA2C(env).")
     if str(device) not in DEVICES:
-        raise ConfigError(f"device must be 'auto' or 'cpu', got {str(device)!r}: rsa2c computes on the processor only.")
+        raise ConfigError(f"device must be one of {', '.join(map(repr, DEVICES))}, got {str(device)!r}.")

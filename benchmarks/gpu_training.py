@@ -1,0 +1,153 @@
+"""Trains on a GPU and says after how many seconds a policy reached given returns in Gymnasium's own environment.
+
+    python benchmarks/gpu_training.py measure [--env Ant-v5] [--seeds 0 1 2 3 4] [--seconds 120] [--set kl=0.05 ...]
+    python benchmarks/gpu_training.py page
+
+`measure` needs the GPU and writes a JSON file to --folder, `page` writes results/gpu.md from the files there. The clock
+runs from the agent's construction and pauses while the policy is tried: ten episodes without noise, with MuJoCo's own
+solver, every few seconds of training. The first training of the process compiles everything; a second one of equal
+length that compiles nothing says how long that took. `--device jax-cpu` tries it without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from _provenance import RESULTS, header
+from rsa2c import RSA2C, evaluate
+
+GOALS = {
+    "Ant-v5": (2_000, 3_000, 4_000),
+    "HalfCheetah-v5": (2_000, 3_000, 4_000),
+    "Hopper-v5": (1_000, 2_000, 3_000),
+    "Humanoid-v5": (1_000, 3_000, 5_000),
+    "Walker2d-v5": (1_000, 2_000, 3_000),
+    "Pendulum-v1": (-400, -200, -170),
+    "rsa2c/LQR-v0": (-200, -100, -50),
+}
+EPISODES, SEED = 10, 20_000
+FINAL_EPISODES = 50
+COMPILED_EPOCHS = 12
+"""Epochs after which every program has been needed: dictionaries grow, are full and have states replaced."""
+
+
+def made(env: str, algorithm: str, device: str, seed: int, settings: dict[str, Any]) -> RSA2C:
+    return RSA2C(env, algorithm, device=device, seed=seed, **settings)
+
+
+def compilation(env: str, algorithm: str, device: str, settings: dict[str, Any]) -> dict[str, float]:
+    """Seconds of a few epochs with compilation, and without."""
+    seconds = []
+    for _ in range(2):
+        began = time.perf_counter()
+        agent = made(env, algorithm, device, 999, settings)
+        for _ in range(COMPILED_EPOCHS):
+            agent.run_epoch()
+        seconds.append(time.perf_counter() - began)
+        agent.close()
+    return {"with": seconds[0], "without": seconds[1]}
+
+
+def trained(
+    env: str, algorithm: str, device: str, seed: int, settings: dict[str, Any], limit: float, between: float
+) -> dict[str, Any]:
+    """One training of `limit` seconds: its curve of seconds, steps and returns, and the time of each phase."""
+    clock, began, curve, phases = 0.0, time.perf_counter(), [], {}
+    agent = made(env, algorithm, device, seed, settings)
+    next_trial = between
+    while True:
+        record = agent.run_epoch()
+        phases = {name: phases.get(name, 0.0) + spent for name, spent in record.seconds.items()}
+        now = clock + time.perf_counter() - began
+        if now >= next_trial or now >= limit:
+            clock, last = now, now >= limit
+            result = evaluate(agent, env, episodes=FINAL_EPISODES if last else EPISODES, seed=SEED)
+            curve.append((now, agent.num_timesteps, result.mean, float(np.min(result.returns))))
+            print(f"{env} seed {seed}: {now:.1f} s, {agent.num_timesteps:,} steps, {result.mean:.0f}", flush=True)
+            if last:
+                break
+            next_trial, began = now + between, time.perf_counter()
+    agent.close()
+    return {"seed": seed, "curve": curve, "phases": phases, "epochs": agent.epoch}
+
+
+def measure(options: argparse.Namespace) -> None:
+    settings = {name: _value(text) for name, text in (each.split("=", 1) for each in options.set)}
+    fixed = options.env, options.algorithm, options.device
+    found: dict[str, Any] = {"env": options.env, "algorithm": options.algorithm, "settings": settings,
+                             "header": header("jax", "mujoco-mjx"), "device": _device(options.device)}  # fmt: skip
+    found["compilation"] = compilation(*fixed, settings)
+    print("compilation", found["compilation"], flush=True)
+    found["seeds"] = []
+    for seed in options.seeds:
+        found["seeds"].append(trained(*fixed, seed, settings, options.seconds, options.between))
+        path = Path(options.folder) / f"{options.env.replace('/', '-')}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _device(name: str) -> str:
+    from rsa2c.gpu.device import found
+
+    return str(found(name).device_kind)
+
+
+def page(options: argparse.Namespace) -> None:
+    """Write results/gpu.md from the measurements in the folder."""
+    parts = ["# Training on a GPU\n"]
+    for path in sorted(Path(options.folder).glob("*.json")):
+        parts.append(section(json.loads(path.read_text(encoding="utf-8"))))
+    (RESULTS / "gpu.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def section(found: dict[str, Any]) -> str:
+    """The part of the page about one environment."""
+    goals = GOALS[found["env"]]
+    compiling = found["compilation"]["with"] - found["compilation"]["without"]
+    lines = [f"## {found['env']}\n", found["header"], f"- device: {found['device']}",
+             f"- algorithm: {found['algorithm']}, settings besides the default: {found['settings'] or 'none'}",
+             f"- compilation: {compiling:.0f} s, in no other figure\n",
+             "| seed | " + " | ".join(f"seconds to {goal:,}" for goal in goals) + " | return at the end | after |",
+             "|---" * (len(goals) + 3) + "|"]  # fmt: skip
+    for each in found["seeds"]:
+        reached = [next((f"{now:.0f}" for now, _, mean, _ in each["curve"] if mean >= goal), "-") for goal in goals]
+        now, steps, mean, worst = each["curve"][-1]
+        end = f"{mean:,.0f} (worst of {FINAL_EPISODES}: {worst:,.0f})"
+        lines.append(f"| {each['seed']} | {' | '.join(reached)} | {end} | {now:.0f} s, {steps / 1e6:.1f} M steps |")
+    phases = [{name: each["phases"][name] / each["epochs"] for name in each["phases"]} for each in found["seeds"]]
+    mean_of = {name: float(np.mean([one.get(name, 0.0) for one in phases])) for name in phases[0]}
+    shown = ", ".join(f"{name} {1e3 * spent:.0f}" for name, spent in mean_of.items())
+    return "\n".join([*lines, f"\nMilliseconds of an epoch: {shown}.\n"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("measure", "page"))
+    parser.add_argument("--env", default="Ant-v5", choices=tuple(GOALS))
+    parser.add_argument("--algorithm", default="rsa2c-kme")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--between", type=float, default=5.0, help="seconds of training between trials")
+    parser.add_argument("--set", nargs="*", default=[], help="further settings, name=value")
+    parser.add_argument("--folder", default="runs/gpu")
+    options = parser.parse_args()
+    measure(options) if options.step == "measure" else page(options)
+
+
+if __name__ == "__main__":
+    main()

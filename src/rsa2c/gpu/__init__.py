@@ -1,0 +1,1 @@
+"""Training on a GPU: environments, rollouts and the phases of an epoch in JAX."""

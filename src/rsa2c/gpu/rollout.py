@@ -1,0 +1,136 @@
+"""Rollouts of thousands of environments on the device.
+
+Environments go on from one epoch to the next: where each makes a dozen steps in an epoch, starting afresh would show
+starts alone. What they carry over is part of the training's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.gpu.arrays import Array, Centres, Coordinates, features, measured, padded
+from rsa2c.gpu.environments import Environment, State
+from rsa2c.gpu.fits import Grid
+
+
+class Acting(NamedTuple):
+    """A policy as arrays: mean, standard deviations (m,) and the correlation of its noise."""
+
+    metric: Coordinates
+    centres: Centres
+    coefficients: Array
+    sigma: Array
+    correlation: Array
+
+    @classmethod
+    def of(cls, policy: GaussianPolicy, capacity: int, correlation: float = 0.0, noise: float = 1.0) -> Acting:
+        """That of a policy; `noise` multiplies its standard deviations."""
+        mean = policy.mean
+        parts = Coordinates.of(mean.kernel), Centres.of(mean.dictionary, capacity), padded(mean.coefficients, capacity)
+        return jax.tree.map(np.float32, cls(*parts, noise * policy.sigma, np.float64(correlation)))
+
+
+class Carried(NamedTuple):
+    """What environments carry from one step to the next, each (n, ...)."""
+
+    states: State
+    elapsed: Array
+    """Steps of the episode so far."""
+    noise: Array
+    total: Array
+    """Rewards of the episode so far."""
+
+
+class Ended(NamedTuple):
+    """Episodes that ended with a step, (steps, n) each: whether one did, its return and length."""
+
+    which: Array
+    totals: Array
+    lengths: Array
+
+
+def begun(env: Environment, n: int, key: Array) -> Carried:
+    """Environments at their starts, at different distances from the episode limit, so that they do not end together."""
+    first, second = jax.random.split(key)
+    states = jax.vmap(env.reset)(jax.random.split(first, n))
+    elapsed = jnp.zeros(n, jnp.int32)
+    if env.episode_limit is not None:
+        elapsed = jax.random.randint(second, (n,), 0, env.episode_limit, jnp.int32)
+    return Carried(states, elapsed, jnp.zeros((n, len(env.low)), jnp.float32), jnp.zeros(n, jnp.float32))
+
+
+def squashed(env: Environment, u: Array, squash: str) -> Array:
+    """`ActionBounds.action`."""
+    if squash == "none":
+        return u
+    middle, half = (jnp.asarray(each, u.dtype) for each in ((env.low + env.high) / 2, (env.high - env.low) / 2))
+    return middle + half * (jnp.tanh(u) if squash == "tanh" else jnp.clip(u, -1.0, 1.0))
+
+
+@cache
+def rollout(env: Environment, steps: int, squash: str) -> Callable[..., tuple[Carried, Grid, Ended]]:
+    """The compiled rollout of `steps` steps: a function of what environments carry, a key, and the policy."""
+
+    def run(carried: Carried, key: Array, acting: Acting) -> tuple[Carried, Grid, Ended]:
+        step = partial(_step, env, squash, acting)
+        carried, (grid, ended) = jax.lax.scan(step, carried, jax.random.split(key, steps))
+        return carried, grid, ended
+
+    return jax.jit(run)
+
+
+def _step(
+    env: Environment, squash: str, acting: Acting, carried: Carried, key: Array
+) -> tuple[Carried, tuple[Grid, Ended]]:
+    """One step of every environment, and the start of a new episode where one ended."""
+    exploring, starting = jax.random.split(key)
+    n = len(carried.elapsed)
+    observations = jax.vmap(env.observe)(carried.states)
+    mean = features(measured(observations, acting.metric), acting.centres) @ acting.coefficients
+    rho = acting.correlation
+    noise = rho * carried.noise + jnp.sqrt(1 - rho**2) * jax.random.normal(exploring, mean.shape, mean.dtype)
+    u = mean + acting.sigma * noise
+    states, rewards, terminated, truncated = jax.vmap(env.step)(carried.states, squashed(env, u, squash))
+    after = jax.vmap(env.observe)(states)
+    elapsed, total = carried.elapsed + 1, carried.total + rewards
+    if env.episode_limit is not None:
+        truncated = truncated | (elapsed >= env.episode_limit)
+    truncated = truncated & ~terminated
+    over = terminated | truncated
+    starts = jax.vmap(env.reset)(jax.random.split(starting, n))
+
+    def anew(fresh: Array, old: Array) -> Array:
+        return jnp.where(over.reshape(-1, *[1] * (old.ndim - 1)), fresh, old)
+
+    fresh = Carried(starts, jnp.zeros_like(elapsed), jnp.zeros_like(noise), jnp.zeros_like(total))
+    carried = jax.tree.map(anew, fresh, Carried(states, elapsed, noise, total))
+    grid = Grid(observations, after, mean, u, rewards, terminated, truncated)
+    return carried, (grid, Ended(over, total, elapsed))
+
+
+@cache
+def trial(env: Environment, n: int, steps: int, squash: str) -> Callable[[Array, Acting], tuple[Array, Array]]:
+    """The compiled trial of a policy: returns (n,) of first episodes without noise, and their lengths (n,)."""
+
+    def run(key: Array, acting: Acting) -> tuple[Array, Array]:
+        def step(now: tuple[State, Array, Array, Array], _: None) -> tuple[tuple[State, Array, Array, Array], None]:
+            states, total, lengths, running = now
+            observations = jax.vmap(env.observe)(states)
+            mean = features(measured(observations, acting.metric), acting.centres) @ acting.coefficients
+            states, rewards, terminated, truncated = jax.vmap(env.step)(states, squashed(env, mean, squash))
+            now = states, total + jnp.where(running, rewards, 0.0), lengths + running, running
+            return (*now[:3], running & ~(terminated | truncated)), None
+
+        start = jax.vmap(env.reset)(jax.random.split(key, n))
+        begun = start, jnp.zeros(n, jnp.float32), jnp.zeros(n, jnp.int32), jnp.ones(n, bool)
+        (_, total, lengths, _), _ = jax.lax.scan(step, begun, None, steps)
+        return total, lengths
+
+    return jax.jit(run)

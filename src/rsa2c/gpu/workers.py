@@ -1,0 +1,143 @@
+"""A training's environments on the device: physics in single precision, fits in double.
+
+Policies, dictionaries and the training's state are the same NumPy objects as without a device: what crosses over in an
+epoch is a few megabytes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.observing import Observe
+from rsa2c.algorithm.shares import Rollout
+from rsa2c.algorithm.workers import Workers
+from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep
+from rsa2c.envs import Source
+from rsa2c.errors import ConfigError, Notice
+from rsa2c.gpu.algebra import DeviceAlgebra
+from rsa2c.gpu.batch import DeviceBatch
+from rsa2c.gpu.device import computing, found
+from rsa2c.gpu.environments import Environment, environment
+from rsa2c.gpu.rollout import Acting, Carried, begun, rollout, trial
+from rsa2c.gpu.samples import DeviceSamples
+from rsa2c.gpu.single import SingleFactory
+
+WARMUP_STEPS = 32
+"""Steps of each environment in the warm-up, at least: rollouts of an epoch's length, so that one program does both."""
+MOST_LOST = 1e-3
+"""Share of a rollout's steps up to which simulations that diverged are not worth a word: they start anew."""
+TRIAL_EPISODES = 64
+"""Episodes of a trial: on a device as many take hardly longer than one."""
+
+
+class DeviceWorkers(Workers):
+    """All environments of a training, on a device. They go on from one epoch to the next."""
+
+    steps_between_trials = 20_000_000
+    """A trial has a whole episode's steps one after the other, as many as the rollouts of dozens of epochs."""
+
+    def __init__(self, env: Environment, config: Config) -> None:
+        check(config)
+        self.device, self.env, sizes = found(config.device), env, Sizes.of(config)
+        self.n_envs, self.horizon, self.episode_limit = sizes.n_envs, sizes.horizon, env.episode_limit
+        self.capacity, self.squash = sizes.capacity, config.squash
+        self.algebra = DeviceAlgebra(self.device, self.capacity)
+
+    @classmethod
+    def of(cls, source: Source, config: Config) -> DeviceWorkers:
+        """For whatever a user gave as the environment."""
+        if isinstance(source.factory, SingleFactory):
+            return cls(source.factory.environment, config)
+        if source.id is None or source.kwargs:
+            raise ConfigError(
+                f"device={config.device!r} needs an environment id without env_kwargs, got {source.name}. "
+                "Use device='cpu'."
+            )
+        return cls(environment(source.id), config)
+
+    @cached_property
+    def _layout(self) -> Any:
+        """The tree of what environments carry over, as shapes."""
+        with computing(self.device, double=False):
+            return jax.eval_shape(lambda key: begun(self.env, self.n_envs, key), jax.random.PRNGKey(0))
+
+    def restore(self, environments: tuple[NDArray[Any], ...]) -> None:
+        expected = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(self._layout)]
+        if [(each.shape, each.dtype) for each in environments] != expected:
+            raise ConfigError(
+                f"this training has no {self.n_envs} environments to go on with on {self.device}: it was begun on "
+                "another device or with another version of its environment. Train anew with device='cuda'."
+            )
+        self.environments = environments
+
+    def warm_up_steps(self, steps: int) -> int:
+        return self.horizon * -(-WARMUP_STEPS // self.horizon)
+
+    def roll_out(self, plan: Rollout, observe: Observe | None = None) -> DeviceSamples:
+        """Roll out in all environments, from where the last rollout left them; the first one starts them."""
+        if observe is not None:
+            raise ConfigError(
+                "callbacks after each step are not called on a GPU, where all steps of an epoch are one program. Use "
+                "callback(locals, globals), which is called after each epoch, or device='cpu'."
+            )
+        acting = Acting.of(plan.policy, self.capacity, plan.correlation)
+        program, times = rollout(self.env, self.horizon, self.squash), plan.steps // self.horizon
+        with computing(self.device, double=False):
+            first, *keys = jax.random.split(jax.random.PRNGKey(plan.seed), 1 + times)
+            carried, parts = self._carried(first), []
+            for key in keys:
+                carried, *made = program(carried, key, acting)
+                parts.append(made)
+            grid, ended = jax.tree.map(lambda *each: each[0] if times == 1 else jnp.concatenate(each), *parts)
+            self.environments = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carried))
+        batch = DeviceBatch(grid, ended)
+        self._report_lost(batch)
+        return DeviceSamples(self, batch, plan.policy.mean.kernel.metric)
+
+    def _carried(self, key: Any) -> Carried:
+        """What environments carry over from the last rollout, or start with."""
+        if self.environments:
+            return jax.tree.unflatten(jax.tree.structure(self._layout), self.environments)
+        return jax.jit(begun, static_argnums=(0, 1))(self.env, self.n_envs, key)
+
+    def _report_lost(self, batch: DeviceBatch) -> None:
+        early = np.asarray(batch.ended.lengths) < (self.env.episode_limit or 0)
+        lost = int(np.sum(np.asarray(batch.grid.truncated) & early))
+        if self.env.reports_divergence and lost > MOST_LOST * batch.n:
+            said = f"{lost} simulations diverged within {batch.n} steps and were started anew."
+            warnings.warn(said, Notice, stacklevel=5)
+
+    def first_episodes(self, policy: GaussianPolicy, steps: int, seed: int) -> tuple[NDArray[np.float64], int]:
+        with computing(self.device, double=False):
+            program = trial(self.env, TRIAL_EPISODES, steps, self.squash)
+            total, lengths = program(jax.random.PRNGKey(seed), Acting.of(policy, self.capacity))
+        return np.asarray(total, np.float64), int(np.max(lengths))
+
+
+def check(config: Config) -> None:
+    """Refuse settings that a device does not have."""
+    wanted: dict[str, bool] = {
+        "value_fit='closed'": isinstance(config.value, LSTD),
+        "advantage_fit='closed'": isinstance(config.advantage, ClosedAdvantage),
+        "step_rule='kl'": isinstance(config.step, KLStep),
+        "kl_largest=None": getattr(config.step, "kl_largest", None) is None,
+        "scaling='following'": isinstance(config.scale, FollowingScale),
+        "kernel='rbf'": config.kernel == "rbf",
+        "precision='float64'": config.precision == "float64",
+        "restart_p=0": config.restart_p == 0,
+        "noise_variance=0": config.noise_variance == 0,
+        "distractors=0": config.distractors == 0,
+        "diagnostics=False": not config.diagnostics,
+    }
+    missing = [name for name, has in wanted.items() if not has]
+    if missing:
+        raise ConfigError(f"device={config.device!r} needs {', '.join(missing)}. Set them so, or use device='cpu'.")

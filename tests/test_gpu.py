@@ -1,0 +1,353 @@
+"""Training on a device agrees with NumPy: each phase with its twin on the same batch, each environment step by step.
+
+All of it runs on JAX's CPU backend, what computes on a GPU too where there is one; it is skipped where JAX is missing.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rsa2c import RSA2C, evaluate
+from rsa2c.algorithm import phases
+from rsa2c.algorithm.reweighting import _lambda_returns
+from rsa2c.algorithm.samples import Block, Samples, raw_states, states
+from rsa2c.errors import ConfigError, EnvError
+from rsa2c.kernel.algebra import NUMPY
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.rkhs import RKHSFunction
+
+jax = pytest.importorskip("jax", reason="training on a device needs JAX, which the extra gpu installs")
+
+from rsa2c.gpu.algebra import DeviceAlgebra  # noqa: E402
+from rsa2c.gpu.device import computing, found  # noqa: E402
+from rsa2c.gpu.environments import environment  # noqa: E402
+from rsa2c.gpu.rollout import Acting, begun, rollout  # noqa: E402
+
+AGREES = {"rtol": 1e-9, "atol": 1e-9}
+SMALL = {"n_envs": 16, "horizon": 24, "capacity": 64, "initial_centres": 40, "value_damping": 0.3}
+
+
+@pytest.fixture(scope="module", params=["jax-cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    if request.param == "cuda" and not any(each.platform == "gpu" for each in jax.devices()):
+        pytest.skip("JAX finds no NVIDIA GPU")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def agent(device):
+    """A pendulum's agent after a few epochs; episodes end within some of its rollouts."""
+    with closing(RSA2C("Pendulum-v1", "advanced-ac", device=device, **SMALL)) as agent:
+        agent.learn(5 * 16 * 24)
+        yield agent
+
+
+class OneBlock(Samples):
+    """A batch as the samples of one process."""
+
+    def __init__(self, batch):
+        self.block, self.points = Block(batch), len(batch.points)
+
+    n = property(lambda self: self.block.batch.n)
+
+    def reduce(self, function, *arguments):
+        return function(self.block, *arguments)
+
+    def take(self, function, positions, *arguments):
+        return function(self.block, positions, *arguments)
+
+
+@pytest.fixture
+def rolled(agent):
+    """A rollout of that agent, on the device and as NumPy's phases have it."""
+    agent.workers.restore(agent.state.environments)
+    on_device = phases.roll_out(agent.policy, agent.workers, 24, agent.config, np.random.default_rng(5))
+    batch = on_device.gathered()
+    assert on_device.n == batch.n == 16 * 24 and batch.truncated.any()
+    assert batch.cut.sum() == 16 - batch.truncated.reshape(16, 24)[:, -1].sum()
+    return on_device, OneBlock(batch)
+
+
+def by_environment(grid):
+    """A grid (steps, n) in the order of `Batch`."""
+    return np.asarray(grid).T.ravel()
+
+
+def agree(ours, twin, size=None):
+    """Whether all numbers agree to 1e-9 of the largest, or of `size`: that of the numbers they are differences of."""
+    return np.abs(ours - twin).max() <= 1e-9 * (np.abs(twin).max() if size is None else size)
+
+
+def test_the_layouts_hold_the_same_transitions(agent, rolled):
+    on_device, batch = rolled[0], rolled[1].block.batch
+    grid = on_device.batch.grid
+    for name in ("rewards", "terminated", "truncated"):
+        assert np.array_equal(by_environment(getattr(grid, name)), getattr(batch, name))
+    before, after = (np.asarray(each).swapaxes(0, 1).reshape(batch.n, -1) for each in (grid.states, grid.after))
+    assert np.array_equal(batch.raw_states, before)
+    assert np.array_equal(batch.raw[batch.state_index + 1], after)
+    assert np.allclose(batch.means, agent.policy_mean(batch.raw_states), atol=1e-4)
+    rows = np.array([5, 100, 7])
+    assert np.array_equal(on_device.take(raw_states, rows), np.asarray(grid.states).reshape(batch.n, -1)[rows])
+    ours, twin = on_device.moments(), rolled[1].moments()
+    assert agree(ours.mean, twin.mean) and agree(ours.variance, twin.variance)
+
+
+def estimated(agent, on_device, host, epoch=1):
+    """Value and advantages by both, compared."""
+    batch, config = host.block.batch, agent.config
+    ours = phases.fit_value(agent.state.value, on_device, config, epoch)
+    twin = phases.fit_value(agent.state.value, host, config, epoch)
+    assert agree(ours(batch.raw), twin(batch.raw))
+    first, second = phases.estimate_advantage(ours, on_device, config), phases.estimate_advantage(twin, host, config)
+    values, size = host.block.values, abs(host.block.values).max()
+    assert agree(by_environment(on_device.values.values), values[batch.state_index])
+    assert agree(by_environment(on_device.values.following), values[batch.state_index + 1])
+    assert agree(by_environment(on_device.advantage), host.block.advantage, size)
+    for name in ("mean", "spread"):
+        assert agree(np.array(getattr(first, name)), np.array(getattr(second, name)), size)
+    assert first.explained == pytest.approx(second.explained, abs=1e-9)
+    return second
+
+
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_value_and_advantages_agree(agent, rolled, epoch):
+    """The first epoch has nothing to be damped towards."""
+    estimated(agent, *rolled, epoch)
+
+
+def test_terminated_episodes_have_no_future(agent, rolled):
+    """As above, in a batch where some truncated episodes count as terminated."""
+    on_device, host = rolled
+    ended = np.asarray(on_device.batch.grid.truncated)
+    half = ended & (np.cumsum(ended.ravel()).reshape(ended.shape) % 2 == 0)
+    grid = on_device.batch.grid._replace(terminated=half, truncated=ended & ~half)
+    on_device.batch = replace(on_device.batch, grid=grid)
+    over = by_environment(half)
+    host.block.batch = replace(host.block.batch, terminated=over, truncated=host.block.batch.truncated & ~over)
+    assert over.any() and host.block.batch.truncated.any()
+    estimated(agent, on_device, host)
+
+
+def test_the_advantage_fit_and_the_step_agree(agent, rolled):
+    on_device, host = rolled
+    estimate = estimated(agent, on_device, host)
+    on_device.advantage = host.block.advantage.reshape(16, 24).T
+    fit, wanted = (phases.fit_advantage_critic(agent.policy, each, estimate, agent.config) for each in rolled)
+    for name in ("second_moment", "gradient", "weights", "spread"):
+        assert agree(getattr(fit, name), getattr(wanted, name)), name
+    stepped, kl = phases.step_actor(agent.policy, fit, on_device, agent.config, 3, 5000)
+    other, expected = phases.step_actor(agent.policy, wanted, host, agent.config, 3, 5000)
+    assert kl == pytest.approx(expected, rel=1e-9)
+    assert agree(stepped.sigma, other.sigma)
+
+
+def test_guidance_sees_transitions_with_their_values(agent, rolled):
+    on_device, host = rolled
+    estimate = estimated(agent, on_device, host)
+    rows = np.array([3, 200, 17])
+    steps, who = np.divmod(rows, 16)
+    ours = on_device.take(_lambda_returns, rows, estimate)
+    assert agree(ours, host.take(_lambda_returns, who * 24 + steps, estimate))
+    assert agree(on_device.take(states, rows), host.take(states, who * 24 + steps))
+
+
+@pytest.fixture(scope="module")
+def algebra(device):
+    return DeviceAlgebra(found(device), 64)
+
+
+@pytest.fixture(scope="module")
+def function():
+    rng = np.random.default_rng(0)
+    metric = Metric(rng.normal(size=5), rng.uniform(0.5, 2, 5), 10.0, rng.uniform(0.5, 2, 5), 2.0)
+    dictionary = Dictionary.empty(RBF(2.0, metric)).grown(3 * rng.normal(size=(300, 5)), 1e-2, 40)
+    return RKHSFunction(dictionary, rng.normal(size=(40, 2)), ("a", "b"), rng.normal(size=2))
+
+
+def same(a: Dictionary, b: Dictionary) -> None:
+    assert np.array_equal(a.states, b.states)
+    assert np.allclose(a.errors, b.errors, **AGREES) and np.allclose(a.centres, b.centres, **AGREES)
+
+
+@pytest.mark.parametrize(("threshold", "limit"), [(1e-2, 20), (0.5, 20), (1e-2, 0)])
+def test_growth_agrees(algebra, function, threshold, limit):
+    states = 3 * np.random.default_rng(1).normal(size=(200, 5))
+    ours, twin = (each.grown(function.dictionary, states, threshold, limit) for each in (algebra, NUMPY))
+    same(ours, twin)
+    assert ours.size > 40 or threshold > 0.1 or limit == 0
+
+
+def test_readmission_pruning_and_projection_agree(algebra, function):
+    rng = np.random.default_rng(2)
+    old, states = function.kernel.metric, 3 * rng.normal(size=(500, 5))
+    metric = replace(old, std=old.std * 4.0, mean=old.mean + 0.3, knee=None)
+    (ours, kept), (twin, expected) = (each.readmitted(function.dictionary, metric, 0.2) for each in (algebra, NUMPY))
+    same(ours, twin)
+    assert np.array_equal(kept, expected) and 5 < len(kept) < 40
+    first, second = (each.pruned(function, states, 7) for each in (algebra, NUMPY))
+    same(first.dictionary, second.dictionary)
+    assert np.allclose(first.coefficients, second.coefficients, rtol=1e-7, atol=1e-7)
+    assert np.allclose(first(states), second(states), **AGREES)
+    start = function.coefficients[kept]
+    found, wanted = (each.projected(function, twin, states, 1e-6, start) for each in (algebra, NUMPY))
+    assert np.allclose(found(states), wanted(states), **AGREES)
+    assert np.allclose(algebra.values(function, states), function(states), **AGREES)
+
+
+def test_a_policy_acts_as_it_does_in_numpy(function):
+    """Without noise the means of a rollout are the policy's own, to the precision of physics."""
+    with closing(RSA2C("rsa2c/LQR-v0", "advanced-ac", n_envs=4, horizon=50, capacity=32)) as agent:
+        agent.learn(1000)
+        with computing(found("jax-cpu"), double=False):
+            env = environment("rsa2c/LQR-v0")
+            start = begun(env, 8, jax.random.PRNGKey(0))
+            _, grid, ended = rollout(env, 6, "tanh")(start, jax.random.PRNGKey(1), Acting.of(agent.policy, 64, noise=0))
+        states = np.asarray(grid.states, np.float64)
+        assert np.allclose(grid.means, agent.policy.mean(states.reshape(-1, 4)).reshape(6, 8, 1), atol=1e-4)
+        assert np.array_equal(grid.means, grid.latents)
+        going = ~np.asarray(ended.which)[:-1]
+        assert np.array_equal(states[1:][going], np.asarray(grid.after, np.float64)[:-1][going])
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "rsa2c/LQR-v0"])
+def test_small_environments_agree_with_gymnasium(env_id):
+    import gymnasium
+
+    single, rng = gymnasium.make(env_id), np.random.default_rng(0)
+    with computing(found("jax-cpu"), double=True):
+        env = environment(env_id)
+        assert np.array_equal(env.low, single.action_space.low) and np.array_equal(env.high, single.action_space.high)
+        single.reset(seed=1)
+        state = jax.numpy.asarray(single.unwrapped.state)
+        step = jax.jit(env.step)
+        for _ in range(100):
+            action = rng.uniform(1.2 * env.low, 1.2 * env.high)
+            state, reward, terminated, truncated = step(state, action)
+            seen, expected, over, out, _ = single.step(action)
+            assert np.allclose(env.observe(state), seen, atol=1e-6) and float(reward) == pytest.approx(expected)
+            assert bool(terminated) == over and (bool(truncated) == out or env_id == "Pendulum-v1")
+            if over or out:
+                break
+
+
+def robot_agrees(name, steps):
+    """The largest difference of each of a robot's steps from Gymnasium's own states, in double precision, with the
+    model's own solver."""
+    import gymnasium
+
+    from rsa2c.gpu import robots
+    from rsa2c.gpu.simulator import FULL
+
+    single, rng = gymnasium.make(f"{name}-v5"), np.random.default_rng(0)
+    with computing(found("jax-cpu"), double=True):
+        env = getattr(robots, name)(FULL)
+        env._model.opt.tolerance = single.unwrapped.model.opt.tolerance = 1e-15  # MJX stops earlier otherwise
+        data, model = single.unwrapped.data, single.unwrapped.model
+        assert np.allclose(env.low, single.action_space.low) and np.allclose(env.high, single.action_space.high)
+        step, over, differences = jax.jit(env.step), True, []
+        for k in range(steps):
+            if over:
+                seen, _ = single.reset(seed=k)
+                state = env.placed(data.qpos.copy(), data.qvel.copy())
+                assert np.allclose(env.observe(state), seen, atol=1e-12)
+            action = rng.uniform(env.low, env.high)
+            state, reward, terminated, truncated = step(state, action)
+            seen, expected, over, _, _ = single.step(action)
+            differences.append(max(np.abs(np.asarray(env.observe(state)) - seen).max(), abs(float(reward) - expected)))
+            assert bool(terminated) == over and not bool(truncated)
+            place = {"Ant": data.xpos[1, 0], "Humanoid": (model.body_mass @ data.xipos)[0] / model.body_mass.sum()}
+            state |= {"q": data.qpos.copy(), "v": data.qvel.copy(), "w": data.qacc_warmstart.copy(),
+                      "x": np.float64(place.get(name, data.qpos[0]))}  # fmt: skip
+    return np.array(differences)
+
+
+def test_a_robot_agrees_with_gymnasium():
+    pytest.importorskip("mujoco.mjx", reason="robots on a device need mujoco-mjx, which the extra gpu installs")
+    assert robot_agrees("HalfCheetah", 50).max() < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "usual", "most"),
+    [("Hopper", 1e-9, 1e-9), ("Walker2d", 1e-9, 1e-9), ("Ant", 1e-3, 0.1), ("Humanoid", 1e-3, 0.1)],
+)
+def test_all_robots_agree_with_gymnasium(name, usual, most):
+    """Contacts in three dimensions agree to the solvers' last steps only."""
+    pytest.importorskip("mujoco.mjx", reason="robots on a device need mujoco-mjx, which the extra gpu installs")
+    differences = robot_agrees(name, 100)
+    assert np.median(differences) < usual and differences.max() < most
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Brax:
+    """A state as Brax's environments have it."""
+
+    obs: Any
+    reward: Any
+    done: Any
+
+
+class Integrator:
+    """An environment with Brax's functional interface: it is rewarded near zero and ends far away."""
+
+    observation_size, action_size = 2, 1
+
+    def reset(self, key):
+        return Brax(jax.random.uniform(key, (2,), minval=-1.0), jax.numpy.zeros(()), jax.numpy.zeros(()))
+
+    def step(self, state, action):
+        place, speed = state.obs
+        speed = speed + 0.1 * action[0]
+        obs = jax.numpy.stack([place + 0.1 * speed, speed])
+        return Brax(obs, 1.0 - place**2, (abs(obs[0]) > 3.0).astype(float))
+
+
+def test_environments_with_a_functional_interface_train_and_are_evaluated():
+    with closing(RSA2C(Integrator(), "advanced-ac", device="jax-cpu", **SMALL)) as agent:
+        assert agent.env_id == "Integrator" and agent.workers.env.features == 2
+        agent.learn(2 * 16 * 24)
+        assert agent.epoch == 1 and evaluate(agent, agent.source, episodes=1).lengths[0] <= 1000
+
+
+def test_training_stops_and_goes_on_to_the_same_bytes(agent, tmp_path):
+    agent.save(tmp_path / "model")
+    loaded = RSA2C.load(tmp_path / "model")
+    assert loaded.config.device == agent.config.device
+    assert len(loaded.state.environments) == len(agent.state.environments) > 0
+    going_on = RSA2C.of(agent.snapshot())
+    for each in (loaded, going_on):
+        each.run_epoch()
+        each.close()
+    for name, array in loaded.get_parameters().items():
+        assert np.array_equal(array, going_on.get_parameters()[name]), name
+
+
+def test_what_a_device_does_not_have_is_refused(agent):
+    with pytest.raises(ConfigError, match=r"device='jax-cpu' needs precision='float64'.*device='cpu'"):
+        RSA2C("Pendulum-v1", device="jax-cpu", precision="float32")
+    with pytest.raises(EnvError, match=r"MountainCarContinuous-v0 does not run on a GPU: .*Use device='cpu'"):
+        RSA2C("MountainCarContinuous-v0", device="jax-cpu")
+    with pytest.raises(ConfigError, match="device must be one of"):
+        RSA2C("Pendulum-v1", device="tpu")
+    with pytest.raises(ConfigError, match="callbacks after each step are not called on a GPU"):
+        agent.run_epoch(observe=lambda step: None)
+    with pytest.raises(ConfigError, match=r"no 16 environments to go on with"):
+        agent.workers.restore(())
+    with pytest.raises(ConfigError, match="leave out workers and cluster"):
+        RSA2C("Pendulum-v1", device="jax-cpu", workers=2)
+
+
+def test_a_gpu_that_is_not_there_is_named():
+    if any(device.platform == "gpu" for device in jax.devices()):
+        pytest.skip("there is one")
+    with pytest.raises(ConfigError, match=r"device='cuda' needs an NVIDIA GPU, and JAX found none.*device='cpu'"):
+        RSA2C("Pendulum-v1", device="cuda")
