@@ -97,9 +97,9 @@ class DeviceWorkers(Workers):
             for key in keys:
                 carried, *made = program(carried, key, acting)
                 parts.append(made)
-            grid, ended = jax.tree.map(lambda *each: each[0] if times == 1 else jnp.concatenate(each), *parts)
+            joined: Any = jax.tree.map(lambda *each: each[0] if times == 1 else jnp.concatenate(each), *parts)
             self.environments = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carried))
-        batch = DeviceBatch(grid, ended)
+        batch = DeviceBatch(*joined)
         self._report_lost(batch)
         return DeviceSamples(self, batch, plan.policy.mean.kernel.metric)
 
