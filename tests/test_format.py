@@ -72,8 +72,11 @@ def test_an_old_run_is_upgraded_resumed_and_written_as_new(run):
 
 
 @pytest.mark.parametrize("name", ["run-v1-rkhs-ac", "run-v1-paper-cme", "run-v2"])
-def test_runs_of_older_versions_go_on_as_they_would_have(name, tmp_path):
-    """`expected.json` has what the library of that time predicted at its checkpoint, and after training on."""
+def test_runs_of_older_versions_act_as_they_did_and_go_on(name, tmp_path):
+    """`expected.json` has what the library of that time predicted at its checkpoint.
+
+    Trained on, such a run draws other noise than it would have: each environment has a stream of its own by now.
+    """
     source = DATA.parent / name
     expected = json.loads((source / "expected.json").read_text())
     shutil.copytree(source, tmp_path / name)
@@ -81,10 +84,12 @@ def test_runs_of_older_versions_go_on_as_they_would_have(name, tmp_path):
     agent = load_agent(run)
     assert agent.epoch == expected["epoch"] and agent.algorithm == run.read_config()["algorithm"]
     np.testing.assert_allclose(agent.policy_mean(states)[:, 0], expected["mean"], rtol=1e-9)
-    resume_run(run.path, agent.state.warmup_steps + 3200, track=False)
-    agent = load_agent(run)
-    assert agent.epoch == expected["epoch_at_3200"]
-    np.testing.assert_allclose(agent.policy_mean(states)[:, 0], expected["mean_at_3200"], rtol=1e-6)
+    goal = agent.state.warmup_steps + 3200
+    agent.learn(goal - agent.num_timesteps)
+    resume_run(run.path, goal, track=False)
+    resumed = load_agent(run)
+    assert resumed.epoch == agent.epoch == expected["epoch_at_3200"]
+    np.testing.assert_array_equal(resumed.policy_mean(states), agent.policy_mean(states))
 
 
 def test_a_kept_policy_of_version_2_is_read_too(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from report_pages import GUIDED, TINY, document, trained, visible
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
 from rsa2c.evaluation import EvaluationResult, evaluate
+from rsa2c.files.versions import VERSION
 from rsa2c.report import write_comparison, write_report
 from rsa2c.report.gather import run_document
 from rsa2c.report.lead import lead, skill
@@ -214,8 +215,9 @@ class TestMissing:
     def test_a_run_of_a_newer_version(self, tmp_path):
         run = trained(tmp_path)
         content = run.state_path.read_bytes()
-        assert rb"\"version\":4" in content
-        run.state_path.write_bytes(content.replace(rb"\"version\":4", rb"\"version\":9"))
+        written = rb"\"version\":%d" % VERSION
+        assert written in content
+        run.state_path.write_bytes(content.replace(written, rb"\"version\":9"))
         text = visible(write_report(run).read_text(encoding="utf-8"))
         assert "its format version is 9" in text and "pip install -U rsa2c" in text
         assert "environment steps" in text

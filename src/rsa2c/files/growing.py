@@ -47,7 +47,7 @@ def append_rows(path: Path, rows: np.ndarray, start: int, total: int) -> None:
 def mapped(path: Path, shape: tuple[int | None, ...]) -> np.ndarray:
     """The finished array, mapped into memory and read where it is used; None is an axis of any length."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.lib.format.open_memmap(path, mode="r")
         fits = len(array.shape) == len(shape) and all(
             n is None or n == m for n, m in zip(shape, array.shape, strict=True)
         )
