@@ -215,7 +215,7 @@ FORBIDDEN = re.compile(
 
 
 MESSAGES = ("workers/serving.py", "workers/remote.py")
-"""What a training says to its own workers goes through pipes and Ray, never through a file that a stranger could send."""
+"""What a training says to its own workers goes through pipes and Ray, never a file that a stranger could send."""
 
 
 def test_no_source_file_pickles_or_evaluates():
