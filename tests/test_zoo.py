@@ -165,7 +165,7 @@ def test_the_report_shows_the_cards_score_and_says_that_there_is_no_curve(tmp_pa
     assert page["run"] == PENDULUM and page["warnings"] == [] and page["missing"] == {"result": [NO_LOG]}
     assert (page["result"]["final"]["mean"], page["result"]["final"]["episodes"]) == (card.mean, 100)
     assert page["steps"] == card.steps and page["commit"] == card.commit
-    assert page["result"]["command"].endswith(f"--seed 0 --total-timesteps {card.total_timesteps}")
+    assert f"--seed 0 --total-timesteps {card.total_timesteps}" in page["result"]["command"]
 
 
 class TestMaking:
