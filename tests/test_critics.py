@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from one_batch import fit_advantage, lstd
 from rsa2c.algorithm.actor import kl_step_size, largest_kl, mean_kl, step_direction
 from rsa2c.algorithm.batch import Batch
-from rsa2c.algorithm.critics import fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.released import mc_sweeps, td_sweeps
 from rsa2c.errors import DataError

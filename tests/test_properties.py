@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from one_batch import fit_advantage, lstd
 from probes import Extreme
 from rsa2c import RSA2C
 from rsa2c.algorithm.actor import kl_step_size, mean_kl
-from rsa2c.algorithm.critics import fit_advantage, lstd
 from rsa2c.algorithm.estimates import advantages
 from rsa2c.algorithm.guidance import Importances, measure, shadow_critic
 from rsa2c.algorithm.snapshot import pack

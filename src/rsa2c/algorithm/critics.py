@@ -17,27 +17,6 @@ from rsa2c.algorithm.batch import Batch
 from rsa2c.errors import DataError
 from rsa2c.kernel.linalg import moment_of, solve_positive
 
-
-def lstd(
-    phi: NDArray,
-    batch: Batch,
-    gamma: float,
-    lam: float,
-    ridge: float,
-    gram: NDArray,
-    previous: NDArray | None = None,
-    damping: float = 0.0,
-) -> tuple[NDArray[np.float64], float]:
-    """Ridge LSTD(lambda): coefficients (q,) and an unpenalised constant, in one solve.
-
-    w = (ridge K_DD + damping Phi^T Phi / N - Z^T F / N)^-1 (Z^T r + damping Phi^T v) / N with F = gamma (1 -
-    terminated) Phi' - Phi, eligibility traces Z, and the values v (N,) of the `previous` fit at the states: the fixed
-    point of ridge regression on lambda-returns, with `damping` times the mean squared change of the values as penalty.
-    """
-    sums = lstd_sums(phi, batch, gamma, lam, previous if damping > 0 else None)
-    return lstd_solution(sums, gamma, ridge, gram, damping)
-
-
 LSTDSums = tuple[NDArray, NDArray, NDArray | None, NDArray | None, int, int]
 """Z^T F and Z^T r, Phi^T Phi and Phi^T v where a previous fit damps, N, and the number of terminations."""
 
@@ -56,7 +35,12 @@ def lstd_sums(phi: NDArray, batch: Batch, gamma: float, lam: float, previous: ND
 def lstd_solution(
     sums: LSTDSums, gamma: float, ridge: float, gram: NDArray, damping: float = 0.0
 ) -> tuple[NDArray[np.float64], float]:
-    """The solution that `lstd` describes, from its sums."""
+    """Ridge LSTD(lambda) from its sums: coefficients (q,) and an unpenalised constant, in one solve.
+
+    w = (ridge K_DD + damping Phi^T Phi / N - Z^T F / N)^-1 (Z^T r + damping Phi^T v) / N with F = gamma (1 -
+    terminated) Phi' - Phi, eligibility traces Z, and the values v (N,) of the previous fit at the states: the fixed
+    point of ridge regression on lambda-returns, with `damping` times the mean squared change of the values as penalty.
+    """
     products, rewards, squares, values, n, terminations = sums
     if gamma == 1 and not terminations:
         raise DataError(
@@ -104,17 +88,6 @@ class AdvantageFit:
     """(m,): natural gradient of log sigma, E[A ((u - h)^2 / sigma^2 - 1)] / 2."""
 
 
-def fit_advantage(
-    phi: NDArray, noise: NDArray, advantages: NDArray, gram: NDArray, covariance: NDArray, ridge: float
-) -> AdvantageFit:
-    """Compatible ridge regression of the advantages A (N,) on K(s, .) Sigma^-1 (u - h(s)), with noise u - h (N, m).
-
-    w_A = (G kron Sigma^-1 + ridge K_DD kron I)^-1 vec(g): the feature Gram enters by its expectation over
-    actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance.
-    """
-    return advantage_solution(advantage_sums(phi, noise, advantages, covariance), gram, covariance, ridge)
-
-
 AdvantageSums = tuple[NDArray, NDArray, NDArray, int]
 """Phi^T Phi, Phi^T (A * Sigma^-1 (u - h)), sum A ((u - h)^2 / sigma^2 - 1), and N."""
 
@@ -126,7 +99,11 @@ def advantage_sums(phi: NDArray, noise: NDArray, advantages: NDArray, covariance
 
 
 def advantage_solution(sums: AdvantageSums, gram: NDArray, covariance: NDArray, ridge: float) -> AdvantageFit:
-    """The fit that `fit_advantage` describes, from its sums."""
+    """Compatible ridge regression of the advantages A (N,) on K(s, .) Sigma^-1 (u - h(s)), from its sums.
+
+    w_A = (G kron Sigma^-1 + ridge K_DD kron I)^-1 vec(g): the feature Gram enters by its expectation over
+    actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance.
+    """
     products, along, spread, n = sums
     moment, gradient = moment_of(products, n), along.astype(np.float64) / n
     variances, basis = np.linalg.eigh(covariance)
