@@ -15,20 +15,18 @@ import argparse
 import itertools
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from _guidance_table import write_page
-from _provenance import RESULTS
 from _suite_run import read_rows
 from _suite_tasks import MILLION, Task, row_key
 from rsa2c.baselines.settings import BASELINES
 from rsa2c.config import default_timesteps
 from rsa2c.envs.distractors import KINDS
 from rsa2c.errors import did_you_mean
-from suite import Queue, names, numbers
+from suite import add_queue, names, numbers, work
 
 STEPS = {
     "Pendulum-v1": default_timesteps("Pendulum-v1"),
@@ -55,17 +53,8 @@ differ in nothing else."""
 
 def main() -> None:
     options = parsed()
-    options.results.mkdir(parents=True, exist_ok=True)
-    waiting, failed = chosen(options), []
-    if options.list:
-        print("\n".join(map(str, waiting)))
-        return
-    if not options.table:
-        failed = Queue(waiting, options.folder, options.results).work(options.jobs)
-    page = write_page(read_rows(options.results), list(METHODS), options.results.parent / "guidance.md")
-    print("written to", page)
-    if failed:
-        sys.exit(f"{len(failed)} runs failed: {'; '.join(map(str, failed))}. Their logs are in {options.folder}.")
+    waiting = chosen(options)
+    work(options, lambda: waiting, lambda rows: write_page(rows, list(METHODS), options.results.parent / "guidance.md"))
 
 
 def parsed() -> argparse.Namespace:
@@ -78,11 +67,7 @@ def parsed() -> argparse.Namespace:
                         help="further settings of what has a null: " + ", ".join((*SHADOW, "shuffled")))  # fmt: skip
     parser.add_argument("--seeds", type=numbers, default=range(5), help="0-2 or 0,3")
     parser.add_argument("--steps", type=int, help="of every run; by default those of the environment")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--folder", type=Path, default=Path("runs/guidance"), help="where run folders and logs are")
-    parser.add_argument("--results", type=Path, default=RESULTS / "guidance", help="where the rows are")
-    parser.add_argument("--list", action="store_true", help="print the runs that are missing, in their order")
-    parser.add_argument("--table", action="store_true", help="only write the page")
+    add_queue(parser, "guidance")
     return parser.parse_args()
 
 

@@ -20,8 +20,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from _provenance import RESULTS
 from _suite_run import read_rows
@@ -36,15 +38,23 @@ POLL_SECONDS = 0.1
 
 def main() -> None:
     options = parsed()
+    work(options, lambda: chosen(options), lambda rows: write_page(rows, options.results.parent / "suite.md"))
+
+
+def work(
+    options: argparse.Namespace,
+    missing: Callable[[], list[Task]],
+    page: Callable[[list[dict[str, Any]]], Path],
+) -> None:
+    """List the runs that are missing, or make them, and write the page from all rows; `add_queue` has the options."""
     options.results.mkdir(parents=True, exist_ok=True)
     failed: list[Task] = []
     if options.list:
-        print("\n".join(map(str, chosen(options))))
+        print("\n".join(map(str, missing())))
         return
     if not options.table:
-        failed = Queue(chosen(options), options.folder, options.results).work(options.jobs)
-    page = write_page(read_rows(options.results), options.results.parent / "suite.md")
-    print("written to", page)
+        failed = Queue(missing(), options.folder, options.results).work(options.jobs)
+    print("written to", page(read_rows(options.results)))
     if failed:
         sys.exit(f"{len(failed)} runs failed: {'; '.join(map(str, failed))}. Their logs are in {options.folder}.")
 
@@ -59,12 +69,18 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--up-to", type=int, help="leave out runs of more steps")
     parser.add_argument("--steps", type=int, help="train this many instead (a trial: the table does not show it)")
     parser.add_argument("--order", choices=("seed", "environment"), default="seed")
+    add_queue(parser, "suite")
+    return parser.parse_args()
+
+
+def add_queue(parser: argparse.ArgumentParser, name: str) -> None:
+    """The options of a queue of runs whose rows are in results/NAME."""
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--folder", type=Path, default=Path("runs/suite"), help="where the run folders and logs are")
-    parser.add_argument("--results", type=Path, default=RESULTS / "suite", help="where the rows are (suite.md: beside)")
+    parser.add_argument("--folder", type=Path, default=Path("runs") / name, help="where the run folders and logs are")
+    where = f"where the rows are ({name}.md: beside)"
+    parser.add_argument("--results", type=Path, default=RESULTS / name, help=where)
     parser.add_argument("--list", action="store_true", help="print the runs that are missing, in their order")
     parser.add_argument("--table", action="store_true", help="only write the page")
-    return parser.parse_args()
 
 
 def names(text: str) -> list[str]:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-GUIDANCE = Path(__file__).parent.parent / "benchmarks" / "guidance.py"
+from benchmark_runs import queued
+
 TRIAL = ("--only", "Pendulum-v1", "--counts", "2", "--seeds", "0", "--steps", "2500")
 
 
-def guidance(folder, *arguments, code=0):
-    """What the benchmark printed, with its runs and results under a folder."""
-    places = ("--folder", str(folder / "runs"), "--results", str(folder / "results" / "guidance"))
-    done = subprocess.run([sys.executable, GUIDANCE, *arguments, *places], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+guidance = partial(queued, "guidance")
 
 
 def test_a_run_leaves_a_row_and_is_skipped_then(tmp_path):

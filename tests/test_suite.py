@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-SUITE = Path(__file__).parent.parent / "benchmarks" / "suite.py"
+from benchmark_runs import queued
+
 TRIAL = ("--only", "Pendulum-v1", "--seeds", "0")
 UNTIMED = {"seconds", "goal_seconds", "peak_rss_mib"}
 
 
-def suite(folder, *arguments, code=0):
-    """What the suite printed, with its runs and results under a folder."""
-    places = ("--folder", str(folder / "runs"), "--results", str(folder / "results" / "suite"))
-    done = subprocess.run([sys.executable, SUITE, *arguments, *places], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+suite = partial(queued, "suite")
 
 
 def rows(folder):
