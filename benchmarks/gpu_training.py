@@ -4,8 +4,8 @@
     python benchmarks/gpu_training.py page
 
 `measure` needs the GPU and writes a JSON file to --folder, `page` writes results/gpu.md from the files there. The clock
-runs from the agent's construction and pauses while the policy is tried: ten episodes without noise, with MuJoCo's own
-solver, every few seconds of training. The first training of the process compiles everything; a second one of equal
+runs from the agent's construction. Every few seconds the policy is tried by other processes: ten episodes without
+noise, with MuJoCo's own solver. The first training of the process compiles everything; a second one of equal
 length that compiles nothing says how long that took. `--device jax-cpu` tries it without a GPU.
 """
 
@@ -14,14 +14,18 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import multiprocessing
+import os
+import tempfile
 import time
+from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from _provenance import RESULTS, header
-from rsa2c import RSA2C, evaluate
+from rsa2c import RSA2C, evaluate, load
 
 GOALS = {
     "Ant-v5": (2_000, 3_000, 4_000),
@@ -55,27 +59,51 @@ def compilation(env: str, algorithm: str, device: str, settings: dict[str, Any])
     return {"with": seconds[0], "without": seconds[1]}
 
 
+def tried(policy: Path, env: str, episodes: int) -> tuple[float, float]:
+    """Mean and worst return of a policy in Gymnasium's environment."""
+    returns = evaluate(load(policy), env, episodes=episodes, seed=SEED).returns
+    policy.unlink()
+    return float(returns.mean()), float(returns.min())
+
+
 def trained(
-    env: str, algorithm: str, device: str, seed: int, settings: dict[str, Any], limit: float, between: float
+    pool: Executor,
+    env: str,
+    algorithm: str,
+    device: str,
+    seed: int,
+    settings: dict[str, Any],
+    limit: float,
+    between: float,
 ) -> dict[str, Any]:
     """One training of `limit` seconds: its curve of seconds, steps and returns, and the time of each phase."""
-    clock, began, curve, phases = 0.0, time.perf_counter(), [], {}
+    folder, saving, trials, phases = Path(tempfile.mkdtemp()), 0.0, [], {}
+    began = time.perf_counter()
     agent = made(env, algorithm, device, seed, settings)
     next_trial = between
     while True:
         record = agent.run_epoch()
         phases = {name: phases.get(name, 0.0) + spent for name, spent in record.seconds.items()}
-        now = clock + time.perf_counter() - began
+        now = time.perf_counter() - began - saving
         if now >= next_trial or now >= limit:
-            clock, last = now, now >= limit
-            result = evaluate(agent, env, episodes=FINAL_EPISODES if last else EPISODES, seed=SEED)
-            curve.append((now, agent.num_timesteps, result.mean, float(np.min(result.returns))))
-            print(f"{env} seed {seed}: {now:.1f} s, {agent.num_timesteps:,} steps, {result.mean:.0f}", flush=True)
+            last, path = now >= limit, folder / f"{agent.epoch}.safetensors"
+            agent.save(path)
+            saving = time.perf_counter() - began - now
+            future = pool.submit(tried, path, env, FINAL_EPISODES if last else EPISODES)
+            trials.append((now, agent.num_timesteps, future))
             if last:
                 break
-            next_trial, began = now + between, time.perf_counter()
+            next_trial = now + between
     agent.close()
-    return {"seed": seed, "curve": curve, "phases": phases, "epochs": agent.epoch}
+    curve = [(now, steps, *future.result()) for now, steps, future in trials]
+    for now, steps, mean, worst in curve:
+        print(f"{env} seed {seed}: {now:.1f} s, {steps:,} steps, {mean:.0f}, worst {worst:.0f}", flush=True)
+    return {"seed": seed, "curve": curve, "phases": phases, "epochs": agent.epoch, "states": agent.dictionary_sizes}
+
+
+def judges() -> ProcessPoolExecutor:
+    """Processes beside the training's that try policies meanwhile."""
+    return ProcessPoolExecutor(max(1, len(os.sched_getaffinity(0)) - 3), multiprocessing.get_context("spawn"))
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -86,11 +114,12 @@ def measure(options: argparse.Namespace) -> None:
     found["compilation"] = compilation(*fixed, settings)
     print("compilation", found["compilation"], flush=True)
     found["seeds"] = []
-    for seed in options.seeds:
-        found["seeds"].append(trained(*fixed, seed, settings, options.seconds, options.between))
-        path = Path(options.folder) / f"{options.env.replace('/', '-')}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    path = Path(options.folder) / f"{options.env.replace('/', '-')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with judges() as pool:
+        for seed in options.seeds:
+            found["seeds"].append(trained(pool, *fixed, seed, settings, options.seconds, options.between))
+            path.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 def _value(text: str) -> Any:

@@ -274,6 +274,19 @@ def test_a_robot_agrees_with_gymnasium():
     assert robot_agrees("HalfCheetah", 50).max() < 1e-9
 
 
+@pytest.mark.parametrize("name", ["HalfCheetah", "Hopper", "Walker2d", "Ant", "Humanoid"])
+def test_robots_keep_as_many_contacts_as_training_asks_for(name):
+    """Ant-v5's model has numbers of its own, which MJX took for the number of contacts: it fell through the floor."""
+    pytest.importorskip("mujoco.mjx", reason="robots on a device need mujoco-mjx, which the extra gpu installs")
+    from rsa2c.gpu import robots
+    from rsa2c.gpu.simulator import FULL, QUICK
+
+    with computing(found("jax-cpu"), double=False):
+        kept, all_of_them = (len(getattr(robots, name)(solver)._on_device()[1]._impl.contact.dist)
+                             for solver in (QUICK, FULL))  # fmt: skip
+    assert min(QUICK.contacts, all_of_them) <= kept <= all_of_them  # of each kind of friction as many
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "usual", "most"),

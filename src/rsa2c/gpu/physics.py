@@ -53,6 +53,8 @@ class Robot(Environment):
 
         spec = mujoco.MjSpec.from_file(str(ASSETS / self.model))
         if solver.contacts is not None:
+            for own in spec.numerics:  # MJX reads the first number of all where a model has several of these
+                spec.delete(own)
             spec.add_numeric(name="max_contact_points", size=1, data=[solver.contacts])
         with warnings.catch_warnings():  # of old attributes in Gymnasium's files
             warnings.simplefilter("ignore")
