@@ -14,6 +14,7 @@ import pytest
 
 from rsa2c import RSA2C, evaluate
 from rsa2c.algorithm import phases
+from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.reweighting import _lambda_returns
 from rsa2c.algorithm.samples import Block, Samples, raw_states, states
 from rsa2c.errors import ConfigError, EnvError
@@ -103,10 +104,11 @@ def test_the_layouts_hold_the_same_transitions(agent, rolled):
 def estimated(agent, on_device, host, epoch=1):
     """Value and advantages by both, compared."""
     batch, config = host.block.batch, agent.config
-    ours = phases.fit_value(agent.state.value, on_device, config, epoch)
-    twin = phases.fit_value(agent.state.value, host, config, epoch)
+    fits, twins = agent.workers.fits, Fits()
+    ours = fits.value(agent.state.value, on_device, config, epoch)
+    twin = twins.value(agent.state.value, host, config, epoch)
     assert agree(ours(batch.raw), twin(batch.raw))
-    first, second = phases.estimate_advantage(ours, on_device, config), phases.estimate_advantage(twin, host, config)
+    first, second = fits.estimate(ours, on_device, config), twins.estimate(twin, host, config)
     values, size = host.block.values, abs(host.block.values).max()
     assert agree(by_environment(on_device.values.values), values[batch.state_index])
     assert agree(by_environment(on_device.values.following), values[batch.state_index + 1])
@@ -140,7 +142,8 @@ def test_the_advantage_fit_and_the_step_agree(agent, rolled):
     on_device, host = rolled
     estimate = estimated(agent, on_device, host)
     on_device.advantage = host.block.advantage.reshape(16, 24).T
-    fit, wanted = (phases.fit_advantage_critic(agent.policy, each, estimate, agent.config) for each in rolled)
+    fit = agent.workers.fits.advantage(agent.policy, on_device, estimate, agent.config)
+    wanted = Fits().advantage(agent.policy, host, estimate, agent.config)
     for name in ("second_moment", "gradient", "weights", "spread"):
         assert agree(getattr(fit, name), getattr(wanted, name)), name
     stepped, kl = phases.step_actor(agent.policy, fit, on_device, agent.config, 3, 5000)

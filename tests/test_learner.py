@@ -13,6 +13,7 @@ import rsa2c
 from rsa2c.algorithm import epoch as module
 from rsa2c.algorithm.actor import correlated_noise
 from rsa2c.algorithm.automatic import horizon_at, settle_correlation, settle_sizes
+from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.phases import roll_out
 from rsa2c.algorithm.projection import ProjectionStates, follow_states, on_new_metric, within_trust_region
 from rsa2c.algorithm.snapshot import pack
@@ -290,11 +291,12 @@ def test_lists_of_sb3_callbacks_with_logger_and_files(tmp_path):
     assert len(list((tmp_path / "kept").iterdir())) == 2
 
 
-PHASE_FUNCTIONS = ("roll_out", "admit", "fit_value", "attribute_and_reweight", "fit_advantage_critic", "step_actor")
+PHASE_FUNCTIONS = [(module, name) for name in ("roll_out", "admit", "attribute_and_reweight", "step_actor")]
+PHASE_FUNCTIONS += [(Fits, name) for name in ("value", "estimate", "advantage")]
 
 
-@pytest.mark.parametrize("phase", PHASE_FUNCTIONS)
-def test_an_exception_leaves_the_agent_as_it_was(monkeypatch, phase):
+@pytest.mark.parametrize(("owner", "phase"), PHASE_FUNCTIONS)
+def test_an_exception_leaves_the_agent_as_it_was(monkeypatch, owner, phase):
     agent = small_agent()
     before = content(agent, True)
 
@@ -302,7 +304,7 @@ def test_an_exception_leaves_the_agent_as_it_was(monkeypatch, phase):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, phase, fail)
+        patch.setattr(owner, phase, fail)
         env, closed = agent.env, []
         patch.setattr(env, "close", lambda: closed.append(True))
         with pytest.raises(KeyboardInterrupt):

@@ -14,6 +14,7 @@ import pytest
 import rsa2c
 from rsa2c.agent import RSA2C
 from rsa2c.algorithm import epoch as module
+from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.errors import ConfigError, EnvError, FileFormatError, NotFoundError
 from rsa2c.progress import clock, sparkline
@@ -98,12 +99,13 @@ def test_ten_epochs_and_ten_in_a_new_process_are_twenty(whole, tmp_path):
     assert half.read_config()["total_timesteps"] == WARMUP + 20 * EPOCH
 
 
-PHASES = ("roll_out", "admit", "fit_value", "attribute_and_reweight", "fit_advantage_critic", "step_actor")
+PHASES = [(module, name) for name in ("roll_out", "admit", "attribute_and_reweight", "step_actor")]
+PHASES += [(Fits, name) for name in ("value", "estimate", "advantage")]
 
 
-@pytest.mark.parametrize(("phase", "epoch"), [(phase, 7) for phase in PHASES] + [("step_actor", 0)])
-def test_an_interrupted_epoch_is_discarded(whole, tmp_path, monkeypatch, phase, epoch):
-    original, calls = getattr(module, phase), []
+@pytest.mark.parametrize(("owner", "phase", "epoch"), [(*phase, 7) for phase in PHASES] + [(module, "step_actor", 0)])
+def test_an_interrupted_epoch_is_discarded(whole, tmp_path, monkeypatch, owner, phase, epoch):
+    original, calls = getattr(owner, phase), []
 
     def interrupted(*arguments):
         result = original(*arguments)
@@ -112,7 +114,7 @@ def test_an_interrupted_epoch_is_discarded(whole, tmp_path, monkeypatch, phase, 
             raise KeyboardInterrupt
         return result
 
-    monkeypatch.setattr(module, phase, interrupted)
+    monkeypatch.setattr(owner, phase, interrupted)
     with pytest.raises(TrainingInterrupted, match="rsa2c resume"):
         tiny_run(tmp_path, 20)
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.critics import AdvantageFit
-from rsa2c.algorithm.phases import Estimate, standard_advantage
+from rsa2c.algorithm.fits import Estimate, standard_advantage
 from rsa2c.algorithm.samples import Block, Samples, states
 from rsa2c.envs import lqr
 from rsa2c.kernel.dictionary import Dictionary

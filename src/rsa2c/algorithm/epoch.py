@@ -20,17 +20,10 @@ from numpy.typing import NDArray
 from rsa2c.algorithm import diagnostics
 from rsa2c.algorithm.admission import admit
 from rsa2c.algorithm.automatic import horizon_at
+from rsa2c.algorithm.fits import Estimate
 from rsa2c.algorithm.keeping import keep_best
 from rsa2c.algorithm.observing import Observe
-from rsa2c.algorithm.phases import (
-    Estimate,
-    estimate_advantage,
-    explore,
-    fit_advantage_critic,
-    fit_value,
-    roll_out,
-    step_actor,
-)
+from rsa2c.algorithm.phases import explore, roll_out, step_actor
 from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
@@ -84,14 +77,14 @@ def epoch(
         policy = replace(policy, mean=mean)
     with clock("value"):
         value_basis = Basis.of(value.dictionary) if value is not None else None
-        value = fit_value(value, samples, config, t)
-        estimate = estimate_advantage(value, samples, config)
+        value = workers.fits.value(value, samples, config, t)
+        estimate = workers.fits.estimate(value, samples, config)
     with clock("attribute"):
         rngs = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
         guided = attribute_and_reweight(policy, value, state.importances, samples, estimate, config, t, rngs)
     with clock("advantage"):
         actor_basis = Basis.of(guided.policy.mean.dictionary)
-        fit = fit_advantage_critic(guided.policy, samples, estimate, config)
+        fit = workers.fits.advantage(guided.policy, samples, estimate, config)
     with clock("actor"):
         policy_after, kl = step_actor(guided.policy, fit, samples, config, t, state.steps)
     after = replace(

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.fits import Estimate, standard_advantage
 from rsa2c.algorithm.guidance import SAMPLES, Explained, Importances, measure, shadow_critic, value_critic
 from rsa2c.algorithm.importance import other_importance
-from rsa2c.algorithm.phases import Estimate, standard_advantage
 from rsa2c.algorithm.projection import ProjectionStates, on_new_metric, within_trust_region
 from rsa2c.algorithm.samples import Block, Samples, states
 from rsa2c.algorithm.state import ATTRIBUTE, generator

@@ -49,8 +49,6 @@ class Samples:
 
     algebra: Algebra = NUMPY
     """What operates on dictionaries."""
-    fits: Any = None
-    """What computes the fits of `phases.py` in their place, where transitions are on a device."""
 
     def __init__(self, workers: Workers, counts: list[list[int]], points: int) -> None:
         self.workers, self.points = workers, points

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.samples import Samples, environments_per_block
 from rsa2c.algorithm.shares import Rollout, Share, Span
@@ -75,6 +76,8 @@ class Workers:
     """Processes other than this one that work; 1 where this one does."""
     traffic = Traffic()
     """Nothing travels here."""
+    fits = Fits()
+    """Who computes the fits of an epoch."""
     environments: tuple[NDArray[Any], ...] = ()
     """What environments carry over to the next epoch, (n_envs, ...) each; nothing where every epoch starts afresh."""
     steps_between_trials: int | None = None

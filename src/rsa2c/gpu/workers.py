@@ -27,6 +27,7 @@ from rsa2c.gpu.algebra import DeviceAlgebra
 from rsa2c.gpu.batch import DeviceBatch
 from rsa2c.gpu.device import computing, found
 from rsa2c.gpu.environments import Environment, environment
+from rsa2c.gpu.fitting import DeviceFits
 from rsa2c.gpu.rollout import Acting, Carried, begun, rollout, trial
 from rsa2c.gpu.samples import DeviceSamples
 from rsa2c.gpu.single import SingleFactory
@@ -42,6 +43,7 @@ TRIAL_EPISODES = 64
 class DeviceWorkers(Workers):
     """All environments of a training, on a device. They go on from one epoch to the next."""
 
+    fits = DeviceFits()
     steps_between_trials = 20_000_000
     """A trial has a whole episode's steps one after the other, as many as the rollouts of dozens of epochs."""
 

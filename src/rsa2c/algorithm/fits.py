@@ -1,0 +1,175 @@
+"""The fits of an epoch: Value Critic, advantages, Advantage Critic.
+
+They need sums over transitions, which every block computes where it is. Whoever holds the environments says who fits
+(`Workers.fits`); on a device the same fits are in `gpu/fitting.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rsa2c.algorithm import released
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.critics import (
+    AdvantageFit,
+    AdvantageSums,
+    LSTDSums,
+    advantage_solution,
+    advantage_sums,
+    lstd_solution,
+    lstd_sums,
+)
+from rsa2c.algorithm.estimates import advantages, discounted_returns
+from rsa2c.algorithm.samples import Block, Samples
+from rsa2c.algorithm.state import dtype_of
+from rsa2c.algorithm.sums import Largest, Moments
+from rsa2c.config import LSTD, Config, NoValue, ReleasedAdvantage
+from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.rkhs import RKHSFunction
+
+ROUNDING_POWER = 0.6
+"""Advantages that vary less than this power of machine epsilon, relative to the values, are the fit's rounding."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is known of all advantages and returns together; each block holds its own."""
+
+    mean: float
+    """Of the advantages, in reward units."""
+    spread: float
+    """Their standard deviation; 0 where they vary by no more than rounding, and then all advantages count as 0."""
+    explained: float
+    """Share of the returns' variance that the Value Critic explains; NaN where they do not vary."""
+    episodes: int
+    """Number of episodes that ended by themselves."""
+    episode_return: float
+    """Their mean return; NaN where there are none."""
+    episode_length: float
+
+    @classmethod
+    def of(
+        cls, advantage: Moments, returns: Moments, rest: Moments, rounding: float, totals: tuple[int, float, float]
+    ) -> Estimate:
+        """From the moments of advantages, returns and what the Value Critic leaves of them; `totals` has the number
+        of episodes and the sums of their returns and lengths."""
+        spread, varies, (count, total, length) = float(np.sqrt(advantage.variance)), float(returns.variance), totals
+        return cls(
+            mean=float(advantage.mean),
+            spread=spread if spread > rounding else 0.0,
+            explained=1.0 - float(rest.variance) / varies if varies > 0 else float("nan"),
+            episodes=count,
+            episode_return=total / count if count else float("nan"),
+            episode_length=length / count if count else float("nan"),
+        )
+
+    def standardised(self, advantage: NDArray) -> NDArray[np.float64]:
+        """Advantages with mean zero and unit spread over all blocks; zero where nothing varies."""
+        if self.spread == 0:
+            return np.zeros_like(advantage)
+        return (advantage - self.mean) / self.spread
+
+
+def rounding_of(values: float, dtype: DTypeLike) -> float:
+    """What advantages may vary by rounding alone where the largest value is `values`."""
+    return float(np.finfo(dtype).eps) ** ROUNDING_POWER * values
+
+
+class Fits:
+    """The fits in NumPy."""
+
+    def value(
+        self, value: RKHSFunction | None, samples: Samples, config: Config, epoch: int
+    ) -> RKHSFunction | None:
+        """The Value Critic fitted to the samples; None without one."""
+        fit, gamma = config.value, float(config.gamma)
+        if value is None or isinstance(fit, NoValue):
+            return None
+        constant = 0.0
+        if isinstance(fit, LSTD):
+            damping = fit.value_damping if epoch > 0 else 0.0
+            sums = samples.reduce(_value_sums, value, gamma, fit.value_lambda, damping > 0)
+            weights, constant = lstd_solution(sums, gamma, fit.value_ridge, value.dictionary.gram, damping)
+        else:
+            batch = samples.gathered()
+            phi = value.dictionary.features(batch.points.dtype.type)(batch.points)
+            weights = released.sweep_value(phi, batch, value.coefficients[:, 0], fit, config, epoch)
+        return replace(value, coefficients=weights[:, None], offset=np.array([constant]))
+
+    def estimate(self, value: RKHSFunction | None, samples: Samples, config: Config) -> Estimate:
+        """GAE(lambda) on the Value Critic, or without one the returns themselves; every block keeps its own."""
+        weights = None if value is None else (value.coefficients[:, 0], value.offset)
+        dictionary = None if value is None or isinstance(config.value, LSTD) else value.dictionary
+        arguments = weights, dictionary, float(config.gamma), config.advantage.gae_lambda
+        advantage, largest, returns, rest, count, total, length = samples.reduce(_estimated, *arguments)
+        rounding = 0.0 if value is None else rounding_of(largest.value, dtype_of(config))
+        return Estimate.of(advantage, returns, rest, rounding, (count, total, length))
+
+    def advantage(
+        self, policy: GaussianPolicy, samples: Samples, estimate: Estimate, config: Config
+    ) -> AdvantageFit:
+        """The Advantage Critic on the actor's dictionary, in closed form."""
+        rule, dictionary, covariance = config.advantage, policy.mean.dictionary, policy.covariance
+        clipped = rule if isinstance(rule, ReleasedAdvantage) else None
+        sums = samples.reduce(_advantage_sums, dictionary, covariance, estimate, clipped)
+        fit = advantage_solution(sums, dictionary.gram, covariance, rule.advantage_ridge)
+        if isinstance(rule, ReleasedAdvantage) and rule.smooth_advantage:
+            fit = released.smoothed(fit, samples, covariance)
+        return fit
+
+
+def _value_sums(block: Block, value: RKHSFunction, gamma: float, lam: float, damped: bool) -> LSTDSums:
+    """The block's sums for LSTD; it keeps the features, from which its values follow."""
+    batch = block.batch
+    phi = block.features = value.dictionary.features(batch.points.dtype.type)(batch.points)
+    previous = (phi @ value.coefficients[:, 0].astype(phi.dtype) + value.offset)[batch.state_index] if damped else None
+    return lstd_sums(phi, batch, gamma, lam, previous)
+
+
+def _estimated(
+    block: Block,
+    value: tuple[NDArray, NDArray] | None,
+    dictionary: Dictionary | None,
+    gamma: float,
+    lam: float,
+) -> tuple[Any, ...]:
+    """The block's values and advantages, and what `Estimate` needs of them. `value` has coefficients (q,) and offset;
+    the block has the features of LSTD already, other fits bring their dictionary."""
+    batch = block.batch
+    if value is None:
+        block.values = np.zeros(len(batch.points))
+        block.advantage = discounted_returns(batch, None, gamma)
+    else:
+        phi = block.features
+        if dictionary is not None:
+            phi = dictionary.features(batch.points.dtype.type)(batch.points)
+        assert phi is not None, "the value was fitted"
+        block.features = None  # nobody needs them after this, and they are the largest array there is
+        block.values = (phi @ value[0].astype(phi.dtype)).astype(np.float64) + value[1]
+        block.advantage = advantages(batch, block.values, gamma, lam)
+    returns = discounted_returns(batch, block.values, gamma)
+    rest = returns - block.values[batch.state_index]
+    largest = Largest(float(np.abs(block.values).max()))
+    episodes = len(batch.episode_returns), float(batch.episode_returns.sum()), float(batch.episode_lengths.sum())
+    return Moments.of(block.advantage), largest, Moments.of(returns), Moments.of(rest), *episodes
+
+
+def standard_advantage(block: Block, index: NDArray | slice, estimate: Estimate) -> NDArray[np.float64]:
+    """The block's advantages at an index, standardised over all blocks."""
+    assert block.advantage is not None, "advantages were estimated"
+    return estimate.standardised(block.advantage[index])
+
+
+def _advantage_sums(
+    block: Block, dictionary: Dictionary, covariance: NDArray, estimate: Estimate, rule: ReleasedAdvantage | None
+) -> AdvantageSums:
+    """The block's sums for the advantage fit; it keeps the features."""
+    batch, target = block.batch, standard_advantage(block, slice(None), estimate)
+    block.features = dictionary.features(batch.points.dtype.type)(batch.states)
+    if rule is not None:
+        target = released.clipped_advantage(target, rule)
+    return advantage_sums(block.features, batch.latents - batch.means, target, covariance)

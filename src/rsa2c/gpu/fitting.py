@@ -1,0 +1,70 @@
+"""The fits of an epoch where its transitions are: on the device.
+
+Each agrees with its twin in `algorithm/fits.py` on the same transitions (`tests/test_gpu.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.critics import AdvantageFit, require_finite
+from rsa2c.algorithm.fits import Estimate, Fits, rounding_of
+from rsa2c.algorithm.samples import Samples
+from rsa2c.algorithm.sums import Moments
+from rsa2c.config import LSTD, Config
+from rsa2c.gpu import fits
+from rsa2c.gpu.arrays import Centres, Coordinates, padded
+from rsa2c.gpu.device import computing
+from rsa2c.gpu.samples import DeviceSamples
+from rsa2c.kernel.rkhs import RKHSFunction
+
+
+class DeviceFits(Fits):
+    """The fits in JAX, of samples on a device; these keep values and advantages."""
+
+    def value(self, value: RKHSFunction | None, samples: Samples, config: Config, epoch: int) -> RKHSFunction:
+        """The Value Critic by LSTD(lambda)."""
+        rule = config.value
+        assert isinstance(samples, DeviceSamples) and value is not None and isinstance(rule, LSTD), "`check` saw to it"
+        old = np.append(padded(value.coefficients[:, 0], samples.capacity), value.offset)
+        damping = rule.value_damping if epoch > 0 else 0.0
+        constants = float(config.gamma), rule.value_lambda, rule.value_ridge, damping
+        with computing(samples.device, double=True):
+            samples.values = fits.fit_value(samples.batch.grid, *_on(samples, value), *constants, old)
+            weights = np.asarray(samples.values.weights)[: value.dictionary.size]
+            constant = np.asarray(samples.values.constant)
+        require_finite(weights, "the LSTD solution", "raise value_ridge")
+        return replace(value, coefficients=weights[:, None], offset=constant[None])
+
+    def estimate(self, value: RKHSFunction | None, samples: Samples, config: Config) -> Estimate:
+        """GAE(lambda) on the Value Critic that was fitted last."""
+        assert isinstance(samples, DeviceSamples) and samples.values is not None, "the value was fitted"
+        gamma, grid, found = float(config.gamma), samples.batch.grid, samples.values
+        with computing(samples.device, double=True):
+            samples.advantage = np.asarray(fits.advantages(grid, found, gamma, config.advantage.gae_lambda))
+            returns, values = np.asarray(fits.returns(grid, found, gamma)), np.asarray(found.values)
+            largest = max(float(np.abs(values).max()), float(np.abs(np.asarray(found.following)).max()))
+        totals, lengths = samples.batch.episode_returns, samples.batch.episode_lengths
+        advantage, varied, rest = (Moments.of(each.ravel()) for each in (samples.advantage, returns, returns - values))
+        episodes = len(totals), float(totals.sum()), float(lengths.sum())
+        return Estimate.of(advantage, varied, rest, rounding_of(largest, np.float64), episodes)
+
+    def advantage(
+        self, policy: GaussianPolicy, samples: Samples, estimate: Estimate, config: Config
+    ) -> AdvantageFit:
+        """The Advantage Critic on the actor's dictionary."""
+        assert isinstance(samples, DeviceSamples) and samples.advantage is not None, "advantages were estimated"
+        target, q = estimate.standardised(samples.advantage), policy.mean.dictionary.size
+        arguments = target, policy.sigma, config.advantage.advantage_ridge
+        with computing(samples.device, double=True):
+            found = fits.fit_advantage(samples.batch.grid, *_on(samples, policy.mean), *arguments)
+            moment, gradient, weights, spread = map(np.asarray, found)
+        require_finite(weights, "the advantage fit", "raise advantage_ridge")
+        return AdvantageFit(moment[:q, :q], gradient[:q], weights[:q], spread)
+
+
+def _on(samples: DeviceSamples, function: RKHSFunction) -> tuple[Centres, Coordinates]:
+    return Centres.of(function.dictionary, samples.capacity), Coordinates.of(function.kernel)
