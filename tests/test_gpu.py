@@ -96,7 +96,8 @@ def test_the_layouts_hold_the_same_transitions(agent, rolled):
     assert np.array_equal(batch.raw[batch.state_index + 1], after)
     assert np.allclose(batch.means, agent.policy_mean(batch.raw_states), atol=1e-4)
     rows = np.array([5, 100, 7])
-    assert np.array_equal(on_device.take(raw_states, rows), np.asarray(grid.states).reshape(batch.n, -1)[rows])
+    for fetched in (on_device.take(raw_states, rows), on_device.raw_states(rows)):
+        assert np.array_equal(fetched, np.asarray(grid.states).reshape(batch.n, -1)[rows])
     ours, twin = on_device.moments(), rolled[1].moments()
     assert agree(ours.mean, twin.mean) and agree(ours.variance, twin.variance)
 

@@ -16,7 +16,7 @@ from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.admission import limit_of, threshold_at
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.following import Scale
-from rsa2c.algorithm.samples import Samples, raw_states
+from rsa2c.algorithm.samples import Samples
 from rsa2c.algorithm.work import Reprojection
 from rsa2c.config import LSTD, Config, FollowingScale
 from rsa2c.kernel.algebra import NUMPY, Algebra
@@ -85,7 +85,7 @@ class ProjectionStates:
     def of(cls, mean: RKHSFunction, samples: Samples, config: Config, rng: np.random.Generator) -> ProjectionStates:
         """Drawn from the samples."""
         positions = rng.permutation(samples.n)[: REPROJECTION_STATES * Sizes.of(config).capacity]
-        drawn = samples.take(raw_states, positions)
+        drawn = samples.raw_states(positions)
         cut = int(np.ceil(len(drawn) * HELD_OUT))
         return cls(np.vstack([mean.remembered_states, drawn[cut:]]), drawn[:cut])
 

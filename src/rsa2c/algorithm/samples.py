@@ -84,7 +84,11 @@ class Samples:
         """At most `count` of the raw states, drawn without replacement."""
         everything = self.n <= count
         drawn = np.arange(self.n) if everything else rng.choice(self.n, count, replace=False)
-        return self.take(raw_states, drawn)
+        return self.raw_states(drawn)
+
+    def raw_states(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The raw states (k, d) of the transitions at these positions."""
+        return self.take(raw_states, positions)
 
     def measure(self, metric: Coordinates) -> None:
         """Put every block into the coordinates of another metric."""

@@ -41,6 +41,10 @@ class DeviceBatch:
         """Their lengths."""
         return np.asarray(self.ended.lengths, np.int64)[np.asarray(self.ended.which)]
 
+    def states(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Raw states of some transitions."""
+        return np.asarray(self.grid.states[np.divmod(rows, self.grid.rewards.shape[1])], np.float64)
+
     def whole(self, metric: Coordinates) -> Batch:
         """All of it, in the layout of `Batch`: environment after environment."""
         steps, n = self.grid.rewards.shape

@@ -42,6 +42,10 @@ class DeviceSamples(Samples):
             block.values, block.advantage = np.stack(list(both), axis=1).ravel(), self.advantage.ravel()[positions]
         return function(block, np.arange(len(positions)), *arguments)
 
+    def raw_states(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Without what else is known of these transitions, which would be fetched one array at a time."""
+        return self.batch.states(positions)
+
     def measure(self, metric: Coordinates) -> None:
         self.metric = metric
 
