@@ -36,6 +36,7 @@ GOALS = {
     "Pendulum-v1": (-400, -200, -170),
     "rsa2c/LQR-v0": (-200, -100, -50),
 }
+SIMULATION = RESULTS / "gpu" / "simulation.md"
 EPISODES, SEED = 10, 20_000
 FINAL_EPISODES = 50
 COMPILED_EPOCHS = 12
@@ -136,10 +137,11 @@ def _device(name: str) -> str:
 
 
 def page(options: argparse.Namespace) -> None:
-    """Write results/gpu.md from the measurements in the folder."""
+    """Write results/gpu.md from the measurements in the folder, and what was measured of the simulation alone."""
     parts = ["# Training on a GPU\n"]
     for path in sorted(Path(options.folder).glob("*.json")):
         parts.append(section(json.loads(path.read_text(encoding="utf-8"))))
+    parts.append(SIMULATION.read_text(encoding="utf-8"))
     (RESULTS / "gpu.md").write_text("\n".join(parts), encoding="utf-8")
 
 
