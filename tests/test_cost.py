@@ -193,6 +193,10 @@ SETTINGS = {
     "paper cme": {"preset": "paper", "algorithm": "rsa2c-cme"},
     "two actions": {"preset": "default", "env": True, "backend": "gymnasium"},
     "monte carlo": {"preset": "paper", "value_fit": "mc", "smooth_advantage": True},
+    "noise": {"robust": "noise"},
+    "smooth": {"robust": "smooth"},
+    "smooth, two actions": {"robust": "smooth", "env": True, "backend": "gymnasium"},
+    "smooth, rkhs metric": {"robust": "smooth", "metric": "rkhs", "step_rule": "constant"},
 }
 
 
@@ -206,7 +210,7 @@ def test_operations_of_an_epoch(name, monkeypatch):
     env = Drift if fields.pop("env", False) else "Pendulum-v1"
     RSA2C(env, **fields).learn(1)  # compiles loops while NumPy is still NumPy
     agent = RSA2C(env, **fields)
-    for number in range(3 if name == "rkhs metric" else 2):
+    for number in range(3 if "rkhs metric" in name else 2):
         counts, formula, epoch = counted_epoch(agent, monkeypatch)
         compare(counts, formula)
         assert number or epoch.growths
@@ -277,7 +281,7 @@ def test_mean_costs_spread_what_is_not_due_every_epoch():
     assert small["advantage"] < 0.5 * mean["advantage"]
 
 
-@pytest.mark.parametrize("fields", [{}, {"preset": "paper"}, {"precision": "float32", "value_ridge": 1e-3}])
+@pytest.mark.parametrize("fields", [{}, {"preset": "paper"}, {"precision": "float32", "value_ridge": 1e-3}, {"robust": "smooth"}])
 def test_memory_is_what_was_estimated(fields):
     fields = {"n_envs": 20, "horizon": 200, "capacity": 200, "initial_centres": 200, "attribution_every": 1,
               "attribution_warmup": 1, "admission_threshold": 1e-5, "replacement_every": 1, **fields}  # fmt: skip

@@ -177,12 +177,12 @@ def correlated_noise(rng: Normals, correlation: float) -> Callable[[tuple[int, .
 
 
 def step_direction(fit: AdvantageFit, dictionary: Dictionary, metric: str) -> NDArray[np.float64]:
-    """P^-1 g for the metric P: `fisher` gives w_A, `rkhs` K_DD^-1 g, `euclidean` g itself."""
+    """P^-1 g for the metric P: `fisher` gives w_A, `rkhs` K_DD^-1 g, `euclidean` g itself; g less the gradient of a
+    penalty, where there is one."""
     if metric == "fisher":
-        return fit.weights
-    if metric == "rkhs":
-        return dictionary.solve(fit.gradient)
-    return fit.gradient
+        return fit.weights if fit.damped_penalty is None else fit.weights - fit.damped_penalty
+    gradient = fit.gradient if fit.penalty is None else fit.gradient - fit.penalty
+    return dictionary.solve(gradient) if metric == "rkhs" else gradient
 
 
 def mean_kl(direction: NDArray, second_moment: NDArray, covariance: NDArray) -> float:

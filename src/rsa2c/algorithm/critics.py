@@ -86,6 +86,10 @@ class AdvantageFit:
     """w_A, (q, m): the damped natural gradient."""
     spread: NDArray[np.float64]
     """(m,): natural gradient of log sigma, E[A ((u - h)^2 / sigma^2 - 1)] / 2."""
+    penalty: NDArray[np.float64] | None = None
+    """(q, m): gradient of a penalty on the policy (`robust.py`), which the actor's step subtracts; None without one."""
+    damped_penalty: NDArray[np.float64] | None = None
+    """(q, m): that gradient in the metric of w_A, (G kron Sigma^-1 + ridge K_DD kron I)^-1 vec(penalty)."""
 
 
 AdvantageSums = tuple[NDArray, NDArray, NDArray, int]
@@ -98,23 +102,27 @@ def advantage_sums(phi: NDArray, noise: NDArray, advantages: NDArray, covariance
     return phi.T @ phi, gradient_sum(phi, noise, advantages, covariance), spread, len(noise)
 
 
-def advantage_solution(sums: AdvantageSums, gram: NDArray, covariance: NDArray, ridge: float) -> AdvantageFit:
+def advantage_solution(
+    sums: AdvantageSums, gram: NDArray, covariance: NDArray, ridge: float, penalty: NDArray | None = None
+) -> AdvantageFit:
     """Compatible ridge regression of the advantages A (N,) on K(s, .) Sigma^-1 (u - h(s)), from its sums.
 
     w_A = (G kron Sigma^-1 + ridge K_DD kron I)^-1 vec(g): the feature Gram enters by its expectation over
-    actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance.
+    actions. In the eigenbasis of Sigma one q x q factorisation serves each distinct variance, and the gradient (q, m)
+    of a `penalty` with it.
     """
     products, along, spread, n = sums
     moment, gradient = moment_of(products, n), along.astype(np.float64) / n
     variances, basis = np.linalg.eigh(covariance)
-    rotated = gradient @ basis
-    solution = np.empty_like(rotated)
+    rotated = gradient @ basis if penalty is None else np.hstack([gradient @ basis, penalty @ basis])
+    solution, m = np.empty_like(rotated), len(variances)
     for variance in np.unique(variances):
-        columns = variances == variance
+        columns = np.tile(variances == variance, rotated.shape[1] // m)
         solution[:, columns] = solve_positive(
             moment / variance + ridge * gram, rotated[:, columns], "the advantage fit", "Raise advantage_ridge"
         )
-    return AdvantageFit(moment, gradient, solution @ basis.T, spread / (2 * n))
+    damped = None if penalty is None else solution[:, m:] @ basis.T
+    return AdvantageFit(moment, gradient, solution[:, :m] @ basis.T, spread / (2 * n), penalty, damped)
 
 
 def gradient_sum(phi: NDArray, noise: NDArray, advantages: NDArray, covariance: NDArray) -> NDArray:

@@ -26,6 +26,7 @@ from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.phases import explore, roll_out, step_actor
 from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
+from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
 from rsa2c.algorithm.work import Basis, Work
 from rsa2c.algorithm.workers import Spread, Workers
@@ -68,7 +69,7 @@ def epoch(
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
         workers.restore(state.environments)
-        samples = roll_out(policy, workers, horizon, config, generator(config, t, COLLECT), observe)
+        samples = roll_out(policy, workers, horizon, config, generator(config, t, COLLECT), observe, state.steps)
     with clock("admit"):
         policy, value, scale, followed = follow_states(
             policy, state.value, state.scale, samples, config, t, generator(config, t, ADMIT, 2)
@@ -83,8 +84,8 @@ def epoch(
         rngs = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
         guided = attribute_and_reweight(policy, value, state.importances, samples, estimate, config, t, rngs)
     with clock("advantage"):
-        actor_basis = Basis.of(guided.policy.mean.dictionary)
-        fit = workers.fits.advantage(guided.policy, samples, estimate, config)
+        actor_basis, penalty = Basis.of(guided.policy.mean.dictionary), Smoothness.of(config, policy, t, state.steps)
+        fit = workers.fits.advantage(guided.policy, samples, estimate, config, penalty)
     with clock("actor"):
         policy_after, kl = step_actor(guided.policy, fit, samples, config, t, state.steps)
     after = replace(

@@ -24,6 +24,7 @@ from rsa2c.algorithm.critics import (
     lstd_sums,
 )
 from rsa2c.algorithm.estimates import advantages, discounted_returns
+from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.algorithm.state import dtype_of
 from rsa2c.algorithm.sums import Largest, Moments
@@ -110,13 +111,19 @@ class Fits:
         return Estimate.of(advantage, returns, rest, rounding, (count, total, length))
 
     def advantage(
-        self, policy: GaussianPolicy, samples: Samples, estimate: Estimate, config: Config
+        self,
+        policy: GaussianPolicy,
+        samples: Samples,
+        estimate: Estimate,
+        config: Config,
+        penalty: Smoothness | None = None,
     ) -> AdvantageFit:
-        """The Advantage Critic on the actor's dictionary, in closed form."""
+        """The Advantage Critic on the actor's dictionary, in closed form, and what a penalty takes from the step."""
         rule, dictionary, covariance = config.advantage, policy.mean.dictionary, policy.covariance
         clipped = rule if isinstance(rule, ReleasedAdvantage) else None
         sums = samples.reduce(_advantage_sums, dictionary, covariance, estimate, clipped)
-        fit = advantage_solution(sums, dictionary.gram, covariance, rule.advantage_ridge)
+        against = None if penalty is None else penalty.gradient(policy, samples)
+        fit = advantage_solution(sums, dictionary.gram, covariance, rule.advantage_ridge, against)
         if isinstance(rule, ReleasedAdvantage) and rule.smooth_advantage:
             fit = released.smoothed(fit, samples, covariance)
         return fit

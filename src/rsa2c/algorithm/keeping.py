@@ -4,7 +4,7 @@ Late policies wander, and one that has learned to run may fall again. So the pol
 exploration noise. One that does better than the policy kept so far is tried again, as often as that one has
 been, and kept if it does better all along: its score then has no part in why it was chosen, and luck in a dozen
 episodes does not beat a policy that fell in one of fifty. The policy kept so far is tried again each time too, and its
-score is the mean of all its episodes.
+score is the mean of all its episodes. A policy that is trained with noise on its observations is tried with it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
+from rsa2c.algorithm.robust import trial_errors
 from rsa2c.algorithm.state import KEEP, Kept, TrainingState, environment_seed, generator
 from rsa2c.algorithm.workers import Workers
 from rsa2c.config import Config
@@ -36,16 +37,17 @@ def keep_best(state: TrainingState, steps_before: int, workers: Workers, config:
         return state.kept
     rng = generator(config, state.epoch, KEEP)
     steps = workers.episode_limit or Sizes.of(config).horizon
+    errors = trial_errors(config, state.policy, workers.n_envs)
     kept = state.kept
     if kept is not None:
-        kept = _tried_again(kept, _returns(kept.policy, workers, FIRST_EPISODES, steps, rng))
-        if _returns(state.policy, workers, FIRST_EPISODES, steps, rng).mean() <= kept.score:
+        kept = _tried_again(kept, _returns(kept.policy, workers, FIRST_EPISODES, steps, rng, errors))
+        if _returns(state.policy, workers, FIRST_EPISODES, steps, rng, errors).mean() <= kept.score:
             return kept
-    returns = _returns(state.policy, workers, FURTHER_EPISODES, steps, rng)
+    returns = _returns(state.policy, workers, FURTHER_EPISODES, steps, rng, errors)
     if kept is not None:
         for _ in range(state.steps // every - kept.steps // every):
             if returns.mean() > kept.score:
-                returns = np.append(returns, _returns(state.policy, workers, FIRST_EPISODES, steps, rng))
+                returns = np.append(returns, _returns(state.policy, workers, FIRST_EPISODES, steps, rng, errors))
         if returns.mean() <= kept.score:
             return kept
     policy, value, advantage, score = state.policy, state.value, state.advantage, float(returns.mean())
@@ -59,13 +61,18 @@ def _tried_again(kept: Kept, returns: NDArray[np.float64]) -> Kept:
 
 
 def _returns(
-    policy: GaussianPolicy, workers: Workers, episodes: int, steps: int, rng: np.random.Generator
+    policy: GaussianPolicy,
+    workers: Workers,
+    episodes: int,
+    steps: int,
+    rng: np.random.Generator,
+    errors: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
     """Returns of at least so many episodes."""
     returns: list[float] = []
     spent = 0
     while len(returns) < episodes or spent < episodes * STEPS_PER_EPISODE:
-        found, length = workers.first_episodes(policy, steps, environment_seed(rng))
+        found, length = workers.first_episodes(policy, steps, environment_seed(rng), errors)
         returns.extend(found)
         spent += length * workers.n_envs
     return np.array(returns)

@@ -6,6 +6,8 @@ in `reweighting.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from rsa2c.algorithm import released, schedules
 from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, largest_kl, mean_kl, step_direction
 from rsa2c.algorithm.critics import AdvantageFit
 from rsa2c.algorithm.observing import Observe
+from rsa2c.algorithm.robust import training_errors
 from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.algorithm.shares import Rollout
 from rsa2c.algorithm.state import dtype_of
@@ -39,10 +42,13 @@ def roll_out(
     config: Config,
     rng: np.random.Generator,
     observe: Observe | None = None,
+    steps: int = 0,
 ) -> Samples:
-    """Roll out the policy from fresh environments, `horizon` steps in each."""
+    """Roll out the policy from fresh environments, `horizon` steps in each, in an epoch that begins after `steps`
+    environment steps."""
     correlation = config.exploration.noise_correlation if isinstance(config.exploration, LearnedSigma) else 0.0
     plan = Rollout.drawn(rng, policy, horizon, dtype_of(config), float(correlation), config.restart_p)
+    plan = replace(plan, errors=training_errors(config, policy, workers.n_envs, steps, rng))
     return workers.roll_out(plan, observe)
 
 

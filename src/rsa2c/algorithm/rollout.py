@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from rsa2c.algorithm.batch import Batch, Coordinates, finished_episodes
 from rsa2c.algorithm.observing import Observe, Step
+from rsa2c.algorithm.sensors import EXACT, Sensors
 from rsa2c.config import Config
 from rsa2c.envs.checks import autoreset_mode, check_actions, check_count, check_observations, check_rewards
 from rsa2c.envs.names import env_id
@@ -40,14 +41,15 @@ def collect(
     dtype: DTypeLike = np.float64,
     step_timeout: float | None = Config.step_timeout,
     observe: Observe | None = None,
+    sensors: Sensors = EXACT,
 ) -> Batch:
     """Run `steps` steps in every environment, afresh from `reset(seed=seed)`.
 
     `metric` maps raw observations (n, d) to coordinates, and `act` maps those to the policy's mean (n, m), the latent
     drawn (n, m) and the action (n, m) in the environment's units. With probability `restart_p` per step the episode
     is cut there and its environment starts anew. Steps on which an environment only resets itself are left out, so
-    N <= steps * n. A step or reset of the environments may take `step_timeout` seconds. `observe` is
-    called after each step.
+    N <= steps * n. A step or reset of the environments may take `step_timeout` seconds. `observe` is called after each
+    step, with what the environments gave; policy and batch have what `sensors` make of it.
     """
     check_count("steps", steps)
     mode = autoreset_mode(env)
@@ -60,7 +62,7 @@ def collect(
             observations, _ = env.reset(seed=int(seed))
         check_observations(env, observations, (n, d), 0)
         for t in range(steps):
-            action = record.decide(env, act, observations, t)
+            action = record.decide(env, act, sensors.every(observations), t)
             with watch(t + 1):
                 observations, reward, over, out_of_time, infos = env.step(action)
             check_observations(env, observations, (n, d), t + 1)
@@ -70,13 +72,13 @@ def collect(
             if observe is not None:
                 observe(Step(action, observations, reward, over, out_of_time, infos, last=t + 1 == steps))
             if t + 1 < steps and (fresh := record.restarted(t, ended, mode, restart_p, rng)).any():
-                record.keep_final(t, fresh, observations[fresh])
+                record.keep_final(t, fresh, sensors.some(observations[fresh], np.flatnonzero(fresh)))
                 observations = _restarted(env, fresh, observations, t + 1, watch)
             if mode is AutoresetMode.SAME_STEP and ended.any():
                 finals = _final_observations(env, infos, np.flatnonzero(ended))
                 check_observations(env, finals, (len(finals), d), t + 1, np.flatnonzero(ended))
-                record.keep_final(t, ended, finals)
-    return record.assembled(observations)
+                record.keep_final(t, ended, sensors.some(finals, np.flatnonzero(ended)))
+    return record.assembled(sensors.every(observations))
 
 
 def _restarted(

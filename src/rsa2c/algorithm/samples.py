@@ -38,6 +38,8 @@ class Block:
     """(N + S,): the Value Critic at every point."""
     advantage: NDArray[np.float64] | None = None
     """(N,): advantages in reward units."""
+    number: int = 0
+    """Its place among all blocks of the epoch."""
 
 
 BlockFunction = Callable[..., Any]
@@ -127,11 +129,11 @@ def environments_per_block(n_envs: int, horizon: int) -> int:
     return min(n_envs, -(-BLOCK_STEPS // horizon))
 
 
-def blocks_of(batch: Batch, per_block: int) -> list[Block]:
-    """A batch as blocks of `per_block` environments each, the last one perhaps of fewer."""
+def blocks_of(batch: Batch, per_block: int, first: int = 0) -> list[Block]:
+    """A batch as blocks of `per_block` environments each, the last one perhaps of fewer, numbered from `first` on."""
     assert batch.lengths is not None, "a rollout says how many transitions each environment made"
     ends = np.cumsum(batch.lengths)
     bounds = [0, *ends[per_block - 1 :: per_block]]
     if len(batch.lengths) % per_block:
         bounds.append(ends[-1])
-    return [Block(between(batch, int(a), int(b))) for a, b in pairwise(bounds)]
+    return [Block(between(batch, int(a), int(b)), number=k) for k, (a, b) in enumerate(pairwise(bounds), first)]

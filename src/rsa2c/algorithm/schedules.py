@@ -1,6 +1,6 @@
-"""Schedules over epochs.
+"""Schedules over epochs, or over environment steps.
 
-They run on absolute epochs, never on a total, so that training further is the same as having trained longer.
+They run on absolute numbers, never on a total, so that training further is the same as having trained longer.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.rollout import collect, start_states
 from rsa2c.algorithm.samples import Block, BlockFunction, blocks_of
+from rsa2c.algorithm.sensors import sensors
 from rsa2c.algorithm.state import environment_seed
 from rsa2c.algorithm.streams import Streams
 from rsa2c.algorithm.sums import Nodes, TreeSum
@@ -35,6 +36,8 @@ class Rollout:
     dtype: type
     correlation: float
     restart_p: float
+    errors: NDArray[np.float64] | None = None
+    """(n_envs, d): standard deviations of noise on the observations; None for none."""
 
     @classmethod
     def drawn(
@@ -89,15 +92,16 @@ class Share:
             dtype=plan.dtype,
             step_timeout=self.step_timeout,
             observe=observe,
+            sensors=sensors(plan.errors, rng, first, count),
         )
-        self.blocks = blocks_of(batch, self.span.per_block)
+        self.blocks = blocks_of(batch, self.span.per_block, self.span.first_block)
         return [block.batch.n for block in self.blocks], len(batch.points)
 
     def reduce(self, function: BlockFunction, arguments: tuple[Any, ...]) -> Nodes:
         """Sums of `function` over the blocks, as far as they can be added without those of other shares."""
         tree = TreeSum()
-        for number, block in enumerate(self.blocks, self.span.first_block):
-            tree.add(0, number, function(block, *arguments))
+        for block in self.blocks:
+            tree.add(0, block.number, function(block, *arguments))
         return tree.nodes
 
     def take(
@@ -120,9 +124,13 @@ class Share:
         """The transitions themselves."""
         return [block.batch for block in self.blocks]
 
-    def first_episodes(self, policy: GaussianPolicy, steps: int, seed: int) -> tuple[NDArray[np.float64], int]:
-        """See `trials.py`."""
-        return first_episodes(policy, self.env, steps, seed + self.span.first, self.step_timeout)
+    def first_episodes(
+        self, policy: GaussianPolicy, steps: int, seed: int, errors: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], int]:
+        """See `trials.py`; `errors` are as in `Rollout`."""
+        first, count = self.span.first, self.span.count
+        seen = sensors(errors, Streams(seed, first, count), first, count)
+        return first_episodes(policy, self.env, steps, seed + first, self.step_timeout, seen)
 
     def start_states(self, rounds: int, n_envs: int, seed: int) -> NDArray[Any]:
         """(rounds, count, d): first observations, where a round of all `n_envs` environments takes as many seeds."""

@@ -17,7 +17,7 @@ from rsa2c.algorithm.guidance import Importances
 from rsa2c.config import Config
 from rsa2c.kernel.rkhs import RKHSFunction
 
-COLLECT, ADMIT, ATTRIBUTE, WARMUP, KEEP = range(5)
+COLLECT, ADMIT, ATTRIBUTE, WARMUP, KEEP, SMOOTH = range(6)
 """Random streams of an epoch."""
 
 

@@ -7,6 +7,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.sensors import EXACT, Sensors
 from rsa2c.envs import env_id
 from rsa2c.envs.checks import autoreset_mode, check_observations, check_rewards
 from rsa2c.envs.watchdog import watching
@@ -14,10 +15,15 @@ from rsa2c.kernel.rowwise import rowwise
 
 
 def first_episodes(
-    policy: GaussianPolicy, env: VectorEnv, steps: int, seed: int, step_timeout: float | None
+    policy: GaussianPolicy,
+    env: VectorEnv,
+    steps: int,
+    seed: int,
+    step_timeout: float | None,
+    sensors: Sensors = EXACT,
 ) -> tuple[NDArray[np.float64], int]:
-    """The policy's return without noise in the first episode of each environment, (n,), at most `steps` long, and the
-    length of the longest."""
+    """The policy's return without exploration noise in the first episode of each environment, (n,), at most `steps`
+    long, and the length of the longest; it sees observations by `sensors`."""
     mode = autoreset_mode(env)
     shape, kind = (env.num_envs, policy.mean.kernel.dimension), env.single_action_space.dtype
     mean, metric = rowwise(policy.mean), policy.mean.kernel.metric
@@ -27,7 +33,7 @@ def first_episodes(
             observations, _ = env.reset(seed=seed)
         check_observations(env, observations, shape, 0)
         for t in range(1, steps + 1):
-            action = policy.bounds.action(mean(metric(observations))).astype(kind, copy=False)
+            action = policy.bounds.action(mean(metric(sensors.every(observations)))).astype(kind, copy=False)
             with watch(t):
                 observations, reward, over, out_of_time, _ = env.step(action)
             check_observations(env, observations, shape, t)

@@ -108,9 +108,12 @@ class Workers:
         counts, points = zip(*self.ask("roll_out", plan, *([] if observe is None else [observe])), strict=True)
         return Samples(self, list(counts), sum(points))
 
-    def first_episodes(self, policy: GaussianPolicy, steps: int, seed: int) -> tuple[NDArray[np.float64], int]:
-        """The policy's return without noise in the first episode of each environment, and the longest's length."""
-        returns, lengths = zip(*self.ask("first_episodes", policy, steps, seed), strict=True)
+    def first_episodes(
+        self, policy: GaussianPolicy, steps: int, seed: int, errors: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], int]:
+        """The policy's return without exploration noise in the first episode of each environment, and the longest's
+        length; `errors` (n_envs, d) are standard deviations of noise on the observations."""
+        returns, lengths = zip(*self.ask("first_episodes", policy, steps, seed, errors), strict=True)
         return np.concatenate(returns), max(lengths)
 
     def start_states(self, count: int, seed: int) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from rsa2c.config import Config, Setting, all_settings
 EVERYDAY: dict[str, tuple[str, ...]] = {
     "task": ("seed", "device", "noise_variance", "distractors", "backend"),
     "budget": ("n_envs", "horizon", "epochs_between_evaluations", "evaluation_episodes"),
-    "policy": ("length_scale", "capacity", "squash", "sigma_initial", "kl"),
+    "policy": ("length_scale", "capacity", "squash", "sigma_initial", "kl", "robust"),
     "critic": ("gamma", "value_lambda", "value_ridge", "gae_lambda"),
     "guidance": ("guide", "attribution_every", "weight_floor"),
     "running": ("threads", "step_timeout"),

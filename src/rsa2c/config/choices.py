@@ -123,6 +123,40 @@ class KLStep:
 
 
 @dataclass(frozen=True)
+class NoRobustness:
+    """Train for measurements as they are."""
+
+
+@dataclass(frozen=True)
+class MeasurementErrors:
+    """Random errors of measurement that a policy is trained for, independent for every step and feature."""
+
+    robust_noise: Annotated[float, POSITIVE] = 0.1
+    """Standard deviation of the errors; of the largest ones with robust="noise", which mixes levels."""
+    robust_units: Literal["normalised", "raw"] = "normalised"
+    """Unit of robust_noise: the standard deviation of each feature in the policy's metric, or the feature's own."""
+    robust_ramp: Annotated[int, POSITIVE] = 200_000
+    """Environment steps over which the noise, or the penalty, grows linearly from zero to its full size."""
+
+
+@dataclass(frozen=True)
+class NoisyTraining(MeasurementErrors):
+    """Noise on the observations while training: some environments stay clean, the others have a mixture of levels."""
+
+    robust_clean: Annotated[float, UNIT] = 0.5
+    """Share of the environments that stay clean in each epoch; the levels of the others are spread evenly up to the
+    largest."""
+
+
+@dataclass(frozen=True)
+class SmoothPolicy(MeasurementErrors):
+    """A penalty on what errors delta change of the policy's mean: rho / (2 sigma^2) E|h(s + delta) - h(s)|^2."""
+
+    robust_penalty: Annotated[float, POSITIVE] = 0.1
+    """Weight rho of the penalty, beside advantages of unit variance."""
+
+
+@dataclass(frozen=True)
 class KME:
     """The interventional game: exact Shapley values of the kernel mean embedding."""
 

@@ -75,6 +75,12 @@ CHOICES: dict[str, Choice] = {
         "Size the actor's step by its KL divergence, by a constant, or by a0 (t+1)^-3/4.",
         {"kl": choices.KLStep, "constant": released.ConstantStep, "polynomial": released.PolynomialStep},
     ),
+    "robust": Choice(
+        "robust",
+        "What is done so that errors of measurement do less harm: nothing, noise on the observations while training, "
+        "or a penalty on what they change of the policy.",
+        {"none": choices.NoRobustness, "noise": choices.NoisyTraining, "smooth": choices.SmoothPolicy},
+    ),
     "guidance": Choice(
         "guidance",
         "How attributions become kernel weights: importance above the null of shadow features, the released code's "

@@ -22,11 +22,14 @@ from rsa2c.config.choices import (
     KLStep,
     LearnedSigma,
     NoGuidance,
+    NoisyTraining,
     NoReplacement,
+    NoRobustness,
     NoValue,
     RemovalCost,
     ScheduledSigma,
     ShadowGuidance,
+    SmoothPolicy,
     UniformGuidance,
 )
 from rsa2c.config.flat import CHOICES, built, check_fields, flattened
@@ -105,8 +108,11 @@ class Config:
     step: KLStep | ConstantStep | PolynomialStep = KLStep()
 
     keep: Literal["last", "best"] = "last"
-    """The policy that acts after training: the last, or the best so far by trials without noise (their steps are not
-    counted)."""
+    """The policy that acts after training: the last, or the best so far by trials without exploration noise (their
+    steps are not counted); with robust="noise" these have its mixture of levels on the observations."""
+
+    # Robustness
+    robust: NoRobustness | NoisyTraining | SmoothPolicy = NoRobustness()
 
     # Guidance
     guidance: ShadowGuidance | ReleasedGuidance | PrintedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
@@ -133,6 +139,7 @@ class Config:
                 "Leave one of them out."
             )
 
+        _check_noise(self.robust)
         importance = getattr(self.guidance, "importance", "shapley")
         if importance != "shapley" and self.game == "cme":
             raise ConfigError(
@@ -176,3 +183,12 @@ class Config:
     def game(self) -> str | None:
         """The Shapley game that guides, "kme" or "cme"; None where attributions do not guide."""
         return flattened(self).get("attribution")
+
+
+def _check_noise(rule: NoRobustness | NoisyTraining | SmoothPolicy) -> None:
+    if isinstance(rule, NoisyTraining) and rule.robust_units == "normalised" and rule.robust_noise >= 1:
+        raise ConfigError(
+            f"robust_noise must be below 1 with robust='noise' and robust_units='normalised', got {rule.robust_noise}: "
+            "standard deviations follow what is seen, and with noise as large as themselves they would grow without "
+            "end. Use less, or robust_units='raw'."
+        )

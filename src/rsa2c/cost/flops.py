@@ -24,9 +24,11 @@ from rsa2c.config import (
     CriticGuidance,
     FollowingScale,
     KLStep,
+    NoisyTraining,
     ReleasedAdvantage,
     RemovalCost,
     ShadowGuidance,
+    SmoothPolicy,
 )
 from rsa2c.config.released import MonteCarlo
 from rsa2c.cost.operations import (
@@ -68,6 +70,8 @@ def _collect(config: Config, epoch: Work) -> float:
     """A policy acts row by row (`kernel/rowwise.py`), where a Gaussian exponent takes one addition less."""
     steps, q, d, m = epoch.steps, epoch.policy.states, epoch.features, epoch.outputs
     count = kernel(config, steps, q, d) - (steps * q if config.kernel == RBF.name else 0)
+    if isinstance(config.robust, NoisyTraining):
+        count += 2 * steps * d
     return count + steps * (2 * q * m + (ROW_LANES + 6) * m + coordinates(config, 1, d))
 
 
@@ -192,6 +196,9 @@ def _advantage(config: Config, epoch: Work) -> float:
     count += (epoch.deviations - 1) * (3 * q * q + cholesky(q))
     if isinstance(config.advantage, ReleasedAdvantage) and config.advantage.smooth_advantage:
         count += gradient + 2 * n * q * m + lu(m, n) + 2 * n * m
+    if isinstance(config.robust, SmoothPolicy):  # a perturbed copy, its features, N M C, and one more right-hand side
+        count += coordinates(config, n, d) + 2 * n * d + kernel(config, n, q, d) + n * q * (1 + 4 * m)
+        count += 2 * q * q * m + 4 * q * m * m + 3 * q * m
     return count
 
 
@@ -199,6 +206,7 @@ def _actor(config: Config, epoch: Work) -> float:
     m, q = epoch.outputs, epoch.actor.states
     kl = 2 * q * q * m + 2 * q * m * m + lu(m, m)
     count = 2 * q * m + kl + q * m + (kl if isinstance(config.step, KLStep) else 2 * q * m)
+    count += q * m if isinstance(config.robust, SmoothPolicy) else 0
     if isinstance(config.step, KLStep) and config.step.policy_decay and epoch.number:  # the first policy is zero
         count += q * m
     if isinstance(config.step, KLStep) and config.step.kl_largest is not None:

@@ -6,7 +6,7 @@ from rsa2c.algorithm.admission import limit_of
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.samples import environments_per_block
 from rsa2c.algorithm.work import Work
-from rsa2c.config import LSTD, Config, CriticGuidance, FollowingScale
+from rsa2c.config import LSTD, Config, CriticGuidance, FollowingScale, SmoothPolicy
 
 
 def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
@@ -28,12 +28,13 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     copies = 1 + 3 / blocks if isinstance(config.value, LSTD) else 1
     admit = max((g.candidates * (3 * g.basis.states + limit_of(config)) for g in epoch.growths), default=0)
     attribute, critic = _attribution(config, epoch, single)
+    perturbed = 2 * n * (q + d) / blocks if isinstance(config.robust, SmoothPolicy) else 0  # a block's at a time
     return {
         "collect": 2 * batch + grams + tails,
         "admit": held + 8 * admit,
         "value": held + single * copies * points * (v + 1) + 8 * 2 * v * v,
         "attribute": held + max(8 * attribute, critic),
-        "advantage": held + single * n * (q + d) + 8 * 3 * q * q,
+        "advantage": held + single * (n * (q + d) + perturbed) + 8 * 3 * q * q,
         "actor": held + single * n * q + 8 * q * q,
     }
 

@@ -12,6 +12,7 @@ import numpy as np
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.critics import AdvantageFit, require_finite
 from rsa2c.algorithm.fits import Estimate, Fits, rounding_of
+from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Samples
 from rsa2c.algorithm.sums import Moments
 from rsa2c.config import LSTD, Config
@@ -53,9 +54,15 @@ class DeviceFits(Fits):
         return Estimate.of(advantage, varied, rest, rounding_of(largest, np.float64), episodes)
 
     def advantage(
-        self, policy: GaussianPolicy, samples: Samples, estimate: Estimate, config: Config
+        self,
+        policy: GaussianPolicy,
+        samples: Samples,
+        estimate: Estimate,
+        config: Config,
+        penalty: Smoothness | None = None,
     ) -> AdvantageFit:
-        """The Advantage Critic on the actor's dictionary."""
+        """The Advantage Critic on the actor's dictionary; a device has no penalty."""
+        assert penalty is None, "`check` saw to it"
         assert isinstance(samples, DeviceSamples) and samples.advantage is not None, "advantages were estimated"
         target, q = estimate.standardised(samples.advantage), policy.mean.dictionary.size
         arguments = target, policy.sigma, config.advantage.advantage_ridge

@@ -20,7 +20,7 @@ from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.shares import Rollout
 from rsa2c.algorithm.workers import Workers
-from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep
+from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep, NoRobustness
 from rsa2c.envs import Source
 from rsa2c.errors import ConfigError, Notice
 from rsa2c.gpu.algebra import DeviceAlgebra
@@ -118,7 +118,10 @@ class DeviceWorkers(Workers):
             said = f"{lost} simulations diverged within {batch.n} steps and were started anew."
             warnings.warn(said, Notice, stacklevel=5)
 
-    def first_episodes(self, policy: GaussianPolicy, steps: int, seed: int) -> tuple[NDArray[np.float64], int]:
+    def first_episodes(
+        self, policy: GaussianPolicy, steps: int, seed: int, errors: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], int]:
+        assert errors is None, "`check` saw to it"
         with computing(self.device, double=False):
             program = trial(self.env, TRIAL_EPISODES, steps, self.squash)
             total, lengths = program(jax.random.PRNGKey(seed), Acting.of(policy, self.capacity))
@@ -138,6 +141,7 @@ def check(config: Config) -> None:
         "restart_p=0": config.restart_p == 0,
         "noise_variance=0": config.noise_variance == 0,
         "distractors=0": config.distractors == 0,
+        "robust='none'": isinstance(config.robust, NoRobustness),
         "diagnostics=False": not config.diagnostics,
     }
     missing = [name for name, has in wanted.items() if not has]

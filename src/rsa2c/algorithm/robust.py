@@ -1,0 +1,99 @@
+"""Robust training: what is done so that errors of measurement do less harm.
+
+With robust="noise" the observations of an epoch have noise on them, in a mixture of levels: policy and critics see it,
+rewards do not change. With robust="smooth" the actor's objective has a penalty rho / (2 sigma_j^2) E|h_j(s + delta) -
+h_j(s)|^2 for each action dimension j. It is quadratic in the coefficients c_j, with the gradient rho M c_j / sigma_j^2
+and M = E[(k_D(s + delta) - k_D(s)) (k_D(s + delta) - k_D(s))^T], so it enters the natural step in closed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsa2c.algorithm import schedules
+from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.samples import Block, Samples
+from rsa2c.algorithm.state import SMOOTH, generator
+from rsa2c.config import Config, MeasurementErrors, NoisyTraining, SmoothPolicy
+from rsa2c.kernel.dictionary import Dictionary
+
+SEEDS = 2**63
+"""Perturbed copies of a batch are seeded by a number below this one."""
+
+
+def unit_of(rule: MeasurementErrors, policy: GaussianPolicy) -> NDArray[np.float64]:
+    """(d,): raw size of one unit of the errors."""
+    std = policy.mean.kernel.metric.std
+    return np.ones_like(std) if rule.robust_units == "raw" else std
+
+
+def noise_levels(n_envs: int, clean: float, offset: float) -> NDArray[np.float64]:
+    """(n_envs,): shares of the largest level, zero for the clean environments and (1 - offset) / k, (2 - offset) / k,
+    ... for the k others. With an offset uniform in [0, 1) a level is uniform in (0, 1]."""
+    noisy = n_envs - round(clean * n_envs)
+    levels = np.zeros(n_envs)
+    levels[n_envs - noisy :] = (np.arange(1, noisy + 1) - offset) / max(noisy, 1)
+    return levels
+
+
+def training_errors(
+    config: Config, policy: GaussianPolicy, n_envs: int, steps: int, rng: np.random.Generator
+) -> NDArray[np.float64] | None:
+    """(n_envs, d): standard deviations of the noise in an epoch that begins after `steps` environment steps; which
+    environment has which level is drawn. None without noise."""
+    rule = config.robust
+    if not isinstance(rule, NoisyTraining):
+        return None
+    largest = schedules.linear(0.0, rule.robust_noise, steps, rule.robust_ramp)
+    levels = rng.permutation(noise_levels(n_envs, rule.robust_clean, rng.random()))
+    return largest * np.outer(levels, unit_of(rule, policy))
+
+
+def trial_errors(config: Config, policy: GaussianPolicy, n_envs: int) -> NDArray[np.float64] | None:
+    """The same for trials. Levels are at their full size from the first trial on, and always the same ones, so that the
+    scores of policies can be compared whenever they were tried."""
+    rule = config.robust
+    if not isinstance(rule, NoisyTraining):
+        return None
+    return rule.robust_noise * np.outer(noise_levels(n_envs, rule.robust_clean, 0.5), unit_of(rule, policy))
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothness:
+    """The penalty of an epoch: its weight rho, the standard deviations (d,) of delta, and the seed of delta."""
+
+    weight: float
+    deviations: NDArray[np.float64]
+    seed: int
+
+    @classmethod
+    def of(cls, config: Config, policy: GaussianPolicy, epoch: int, steps: int) -> Smoothness | None:
+        """That of an epoch which began after `steps` environment steps; None without a penalty."""
+        rule = config.robust
+        if not isinstance(rule, SmoothPolicy):
+            return None
+        weight = schedules.linear(0.0, rule.robust_penalty, steps, rule.robust_ramp)
+        seed = int(generator(config, epoch, SMOOTH).integers(SEEDS))
+        return cls(weight, rule.robust_noise * unit_of(rule, policy), seed)
+
+    def gradient(self, policy: GaussianPolicy, samples: Samples) -> NDArray[np.float64]:
+        """(q, m): rho M C Sigma^-1, the penalty's gradient; the Advantage Critic was fitted to the samples."""
+        mean = policy.mean
+        total = samples.reduce(changed_features, mean.dictionary, mean.coefficients, self.deviations, self.seed)
+        return self.weight * total.astype(np.float64) / samples.n / policy.sigma**2
+
+
+def changed_features(
+    block: Block, dictionary: Dictionary, coefficients: NDArray, deviations: NDArray, seed: int
+) -> NDArray:
+    """(q, m): the block's part of N M C, from one perturbed copy of its states. The block has their features, and draws
+    from a stream of its own."""
+    batch, phi = block.batch, block.features
+    assert phi is not None, "the advantage was fitted"
+    states, rng = batch.raw_states, np.random.default_rng([seed, block.number])
+    perturbed = dictionary.kernel.metric(states + deviations * rng.standard_normal(states.shape))
+    change = dictionary.features(phi.dtype.type)(perturbed.astype(phi.dtype)) - phi
+    return change.T @ (change @ coefficients.astype(phi.dtype))
