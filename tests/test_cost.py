@@ -281,7 +281,9 @@ def test_mean_costs_spread_what_is_not_due_every_epoch():
     assert small["advantage"] < 0.5 * mean["advantage"]
 
 
-@pytest.mark.parametrize("fields", [{}, {"preset": "paper"}, {"precision": "float32", "value_ridge": 1e-3}, {"robust": "smooth"}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"preset": "paper"}, {"precision": "float32", "value_ridge": 1e-3}, {"robust": "smooth"}]
+)
 def test_memory_is_what_was_estimated(fields):
     fields = {"n_envs": 20, "horizon": 200, "capacity": 200, "initial_centres": 200, "attribution_every": 1,
               "attribution_warmup": 1, "admission_threshold": 1e-5, "replacement_every": 1, **fields}  # fmt: skip

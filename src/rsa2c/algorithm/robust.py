@@ -48,7 +48,7 @@ def training_errors(
     if not isinstance(rule, NoisyTraining):
         return None
     largest = schedules.linear(0.0, rule.robust_noise, steps, rule.robust_ramp)
-    levels = rng.permutation(noise_levels(n_envs, rule.robust_clean, rng.random()))
+    levels = noise_levels(n_envs, rule.robust_clean, rng.random())[rng.permutation(n_envs)]
     return largest * np.outer(levels, unit_of(rule, policy))
 
 
