@@ -351,6 +351,8 @@ def test_training_stops_and_goes_on_to_the_same_bytes(agent, tmp_path):
 def test_what_a_device_does_not_have_is_refused(agent):
     with pytest.raises(ConfigError, match=r"device='jax-cpu' needs precision='float64'.*device='cpu'"):
         RSA2C("Pendulum-v1", device="jax-cpu", precision="float32")
+    with pytest.raises(ConfigError, match=r"device='jax-cpu' needs robust='none'.*device='cpu'"):
+        RSA2C("Pendulum-v1", device="jax-cpu", robust="smooth")
     with pytest.raises(EnvError, match=r"MountainCarContinuous-v0 does not run on a GPU: .*Use device='cpu'"):
         RSA2C("MountainCarContinuous-v0", device="jax-cpu")
     with pytest.raises(ConfigError, match="device must be one of"):
