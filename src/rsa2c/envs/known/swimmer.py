@@ -17,9 +17,10 @@ FEATURES = (
 )
 ACTIONS = motors(JOINTS)
 
-# Strokes pay off late: with the general rule's discount it learns to wriggle, and stays at about 50 where these
-# settings reach 300 (1 M steps). RL-Zoo sets the same discount for this environment alone.
-EXCEPTIONS = {"gamma": 0.9999, "value_lambda": 1.0, "gae_lambda": 0.99}
+# Strokes pay off late: with the general rule's discount it learns to wriggle, and stays at about 50. With these lambdas
+# and RL-Zoo's discount of 0.9999, 98 to 320 after 600,000 steps (three tuning seeds); with 0.999, 151 to 355; with this
+# one, 299 to 357.
+EXCEPTIONS = {"gamma": 0.9995, "value_lambda": 1.0, "gae_lambda": 0.99}
 
 RL_ZOO = RLZoo(
     "Swimmer-v4",
