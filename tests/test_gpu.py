@@ -16,7 +16,9 @@ from rsa2c import RSA2C, evaluate
 from rsa2c.algorithm import phases
 from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.reweighting import _lambda_returns
+from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Block, Samples, raw_states, states
+from rsa2c.algorithm.shares import Rollout
 from rsa2c.errors import ConfigError, EnvError
 from rsa2c.kernel.algebra import NUMPY
 from rsa2c.kernel.dictionary import Dictionary
@@ -137,6 +139,52 @@ def test_terminated_episodes_have_no_future(agent, rolled):
     host.block.batch = replace(host.block.batch, terminated=over, truncated=host.block.batch.truncated & ~over)
     assert over.any() and host.block.batch.truncated.any()
     estimated(agent, on_device, host)
+
+
+def test_noise_on_observations_is_what_policy_and_critics_see(agent):
+    """Environments have levels of their own; what followed a step is what the next one saw, unless an episode ended."""
+    clean, noisy = Rollout.drawn(np.random.default_rng(5), agent.policy, 24), np.zeros((16, 3))
+    noisy[8:] = 0.2 * np.arange(1, 4)
+    grids = []
+    for plan in (clean, replace(clean, errors=noisy)):
+        agent.workers.restore(agent.state.environments)
+        grids.append(jax.tree.map(np.asarray, agent.workers.roll_out(plan).batch.grid))
+    without, noised = grids
+    assert np.array_equal(noised.states[:, :8], without.states[:, :8])
+    assert np.array_equal(noised.rewards[:, :8], without.rewards[:, :8])
+    radius = np.hypot(noised.states[:, 8:, 0], noised.states[:, 8:, 1])
+    assert radius.std() > 0.1 and np.hypot(without.states[..., 0], without.states[..., 1]).std() < 1e-3
+    added = noised.states[0, 8:] - without.states[0, 8:]
+    assert np.all(added != 0) and np.all(np.abs(added) < 5 * noisy[8:])
+    going = ~(noised.terminated | noised.truncated)[:-1]
+    assert np.array_equal(noised.after[:-1][going], noised.states[1:][going])
+    agent.workers.restore(agent.state.environments)
+
+
+def test_the_penalty_agrees(agent, rolled):
+    """M C against the formula, on the same perturbed states; and its natural gradient against a dense solution."""
+    on_device, host = rolled
+    estimate, mean = estimated(agent, on_device, host), agent.policy.mean
+    penalty = Smoothness(0.3, np.array([0.1, 0.1, 0.5]), 7)
+    fit = agent.workers.fits.advantage(agent.policy, on_device, estimate, agent.config, penalty)
+    with computing(agent.workers.device, double=True):
+        states = np.asarray(on_device.batch.grid.states, np.float64).reshape(-1, 3)
+        errors = penalty.deviations * np.asarray(jax.random.normal(jax.random.PRNGKey(7), states.shape))
+    features, metric = mean.dictionary.features(np.float64), mean.kernel.metric
+    change = features(metric(states + errors)) - features(metric(states))
+    wanted = 0.3 * change.T @ change @ mean.coefficients / len(states) / agent.policy.sigma**2
+    assert agree(fit.penalty, wanted)
+    ridge = agent.config.advantage.advantage_ridge * mean.dictionary.gram
+    system = fit.second_moment / agent.policy.sigma[0] ** 2 + ridge
+    assert np.allclose(system @ fit.damped_penalty, fit.penalty, atol=1e-9 * np.abs(fit.penalty).max())
+
+
+@pytest.mark.parametrize("robust", ["noise", "smooth"])
+def test_robust_training_on_a_device(device, robust):
+    settings = {**SMALL, "robust": robust, "robust_ramp": 1000, "keep": "best"}
+    with closing(RSA2C("Pendulum-v1", "advanced-ac", device=device, **settings)) as agent:
+        agent.learn(4 * 16 * 24)
+        assert np.isfinite(agent.policy_mean.coefficients).all() and agent.policy_mean.coefficients.any()
 
 
 def test_the_advantage_fit_and_the_step_agree(agent, rolled):
@@ -351,8 +399,6 @@ def test_training_stops_and_goes_on_to_the_same_bytes(agent, tmp_path):
 def test_what_a_device_does_not_have_is_refused(agent):
     with pytest.raises(ConfigError, match=r"device='jax-cpu' needs precision='float64'.*device='cpu'"):
         RSA2C("Pendulum-v1", device="jax-cpu", precision="float32")
-    with pytest.raises(ConfigError, match=r"device='jax-cpu' needs robust='none'.*device='cpu'"):
-        RSA2C("Pendulum-v1", device="jax-cpu", robust="smooth")
     with pytest.raises(EnvError, match=r"MountainCarContinuous-v0 does not run on a GPU: .*Use device='cpu'"):
         RSA2C("MountainCarContinuous-v0", device="jax-cpu")
     with pytest.raises(ConfigError, match="device must be one of"):

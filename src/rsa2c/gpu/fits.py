@@ -117,10 +117,29 @@ def _backwards(terms: Array, decay: Array) -> Array:
 
 
 @jax.jit
+def penalty(
+    grid: Grid, centres: Centres, metric: Coordinates, coefficients: Array, deviations: Array, key: Array
+) -> Array:
+    """(capacity, m): M C of `robust.py` from one perturbed copy of the states; `coefficients` are C (capacity, m),
+    `deviations` (d,) those of the errors."""
+    rows = grid.states.reshape(-1, grid.states.shape[-1]).astype(jnp.float64)
+    perturbed = rows + deviations * jax.random.normal(key, rows.shape, rows.dtype)
+    change = features(measured(perturbed, metric), centres) - features(measured(rows, metric), centres)
+    return change.T @ (change @ coefficients) / len(rows)
+
+
+@jax.jit
 def fit_advantage(
-    grid: Grid, centres: Centres, metric: Coordinates, advantage: Array, sigma: Array, ridge: Any
-) -> tuple[Array, Array, Array, Array]:
-    """`critics.fit_advantage`: second moment G, gradient g, weights w_A and the natural gradient of log sigma."""
+    grid: Grid,
+    centres: Centres,
+    metric: Coordinates,
+    advantage: Array,
+    sigma: Array,
+    ridge: Any,
+    against: Array | None = None,
+) -> tuple[Array, Array, Array, Array, Array | None]:
+    """`critics.fit_advantage`: second moment G, gradient g, weights w_A, the natural gradient of log sigma, and the
+    gradient `against` (capacity, m) of a penalty in the metric of w_A."""
     d, m = grid.states.shape[-1], sigma.shape[0]
     phi = features(measured(grid.states.reshape(-1, d).astype(jnp.float64), metric), centres)
     noise = (grid.latents.astype(jnp.float64) - grid.means.astype(jnp.float64)).reshape(-1, m)
@@ -128,14 +147,15 @@ def fit_advantage(
     moment = second_moment(phi)
     gradient = phi.T @ (target * noise / sigma**2) / len(phi)
     damped = ridge * gram(centres)
+    right = gradient[None] if against is None else jnp.stack([gradient, against])
 
     def solved(each: tuple[Array, Array]) -> Array:
-        variance, right = each
-        return cho_solve(cho_factor(filled(moment / variance + damped, centres.mask)), right)
+        variance, columns = each
+        return cho_solve(cho_factor(filled(moment / variance + damped, centres.mask)), columns)
 
-    weights = jax.lax.map(solved, (sigma**2, gradient.T)).T
+    weights = jnp.transpose(jax.lax.map(solved, (sigma**2, jnp.transpose(right, (2, 1, 0)))), (2, 1, 0))
     spread = jnp.mean(target * (noise**2 / sigma**2 - 1.0), axis=0) / 2
-    return moment, gradient, weights, spread
+    return moment, gradient, weights[0], spread, None if against is None else weights[1]
 
 
 def _factor(centres: Centres) -> Array:

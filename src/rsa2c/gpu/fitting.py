@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 
 from rsa2c.algorithm.actor import GaussianPolicy
@@ -61,16 +62,24 @@ class DeviceFits(Fits):
         config: Config,
         penalty: Smoothness | None = None,
     ) -> AdvantageFit:
-        """The Advantage Critic on the actor's dictionary; a device has no penalty."""
-        assert penalty is None, "`check` saw to it"
+        """The Advantage Critic on the actor's dictionary, and what a penalty takes from the step."""
         assert isinstance(samples, DeviceSamples) and samples.advantage is not None, "advantages were estimated"
         target, q = estimate.standardised(samples.advantage), policy.mean.dictionary.size
-        arguments = target, policy.sigma, config.advantage.advantage_ridge
+        grid, where = samples.batch.grid, _on(samples, policy.mean)
         with computing(samples.device, double=True):
-            found = fits.fit_advantage(samples.batch.grid, *_on(samples, policy.mean), *arguments)
-            moment, gradient, weights, spread = map(np.asarray, found)
+            against = None
+            if penalty is not None:
+                coefficients = padded(policy.mean.coefficients, samples.capacity)
+                key = jax.random.PRNGKey(penalty.seed)
+                changed = fits.penalty(grid, *where, coefficients, penalty.deviations, key)
+                against = penalty.weight * np.asarray(changed) / policy.sigma**2
+            found = fits.fit_advantage(grid, *where, target, policy.sigma, config.advantage.advantage_ridge, against)
+            moment, gradient, weights, spread = map(np.asarray, found[:4])
         require_finite(weights, "the advantage fit", "raise advantage_ridge")
-        return AdvantageFit(moment[:q, :q], gradient[:q], weights[:q], spread)
+        fit = AdvantageFit(moment[:q, :q], gradient[:q], weights[:q], spread)
+        if against is None:
+            return fit
+        return replace(fit, penalty=against[:q], damped_penalty=np.asarray(found[4])[:q])
 
 
 def _on(samples: DeviceSamples, function: RKHSFunction) -> tuple[Centres, Coordinates]:

@@ -74,63 +74,82 @@ def squashed(env: Environment, u: Array, squash: str) -> Array:
     return middle + half * (jnp.tanh(u) if squash == "tanh" else jnp.clip(u, -1.0, 1.0))
 
 
+def sensed(observations: Array, errors: Array | None, key: Array) -> Array:
+    """What is seen of observations (n, d): with noise of standard deviations `errors` (n, d), or as they are."""
+    if errors is None:
+        return observations
+    return observations + errors * jax.random.normal(key, observations.shape, observations.dtype)
+
+
 @cache
 def rollout(env: Environment, steps: int, squash: str) -> Callable[..., tuple[Carried, Grid, Ended]]:
-    """The compiled rollout of `steps` steps: a function of what environments carry, a key, and the policy."""
+    """The compiled rollout of `steps` steps: a function of what environments carry, a key, the policy, and standard
+    deviations (n, d) of noise on the observations, None for none."""
 
-    def run(carried: Carried, key: Array, acting: Acting) -> tuple[Carried, Grid, Ended]:
-        step = partial(_step, env, squash, acting)
-        carried, (grid, ended) = jax.lax.scan(step, carried, jax.random.split(key, steps))
+    def run(
+        carried: Carried, key: Array, acting: Acting, errors: Array | None = None
+    ) -> tuple[Carried, Grid, Ended]:
+        step = partial(_step, env, squash, acting, errors)
+        keys = jax.random.split(key, steps + 1)
+        seen = sensed(jax.vmap(env.observe)(carried.states), errors, keys[-1])
+        (carried, _), (grid, ended) = jax.lax.scan(step, (carried, seen), keys[:-1])
         return carried, grid, ended
 
     return jax.jit(run)
 
 
 def _step(
-    env: Environment, squash: str, acting: Acting, carried: Carried, key: Array
-) -> tuple[Carried, tuple[Grid, Ended]]:
-    """One step of every environment, and the start of a new episode where one ended."""
-    exploring, starting = jax.random.split(key)
+    env: Environment,
+    squash: str,
+    acting: Acting,
+    errors: Array | None,
+    now: tuple[Carried, Array],
+    key: Array,
+) -> tuple[tuple[Carried, Array], tuple[Grid, Ended]]:
+    """One step of every environment from what is seen of it, and the start of a new episode where one ended."""
+    (carried, seen), (exploring, starting, *sensing) = now, jax.random.split(key, 4)
     n = len(carried.elapsed)
-    observations = jax.vmap(env.observe)(carried.states)
-    mean = features(measured(observations, acting.metric), acting.centres) @ acting.coefficients
+    mean = features(measured(seen, acting.metric), acting.centres) @ acting.coefficients
     rho = acting.correlation
     noise = rho * carried.noise + jnp.sqrt(1 - rho**2) * jax.random.normal(exploring, mean.shape, mean.dtype)
     u = mean + acting.sigma * noise
     states, rewards, terminated, truncated = jax.vmap(env.step)(carried.states, squashed(env, u, squash))
-    after = jax.vmap(env.observe)(states)
+    after = sensed(jax.vmap(env.observe)(states), errors, sensing[0])
     elapsed, total = carried.elapsed + 1, carried.total + rewards
     if env.episode_limit is not None:
         truncated = truncated | (elapsed >= env.episode_limit)
     truncated = truncated & ~terminated
     over = terminated | truncated
     starts = jax.vmap(env.reset)(jax.random.split(starting, n))
+    first = sensed(jax.vmap(env.observe)(starts), errors, sensing[1])
 
     def anew(fresh: Array, old: Array) -> Array:
         return jnp.where(over.reshape(-1, *[1] * (old.ndim - 1)), fresh, old)
 
     fresh = Carried(starts, jnp.zeros_like(elapsed), jnp.zeros_like(noise), jnp.zeros_like(total))
-    carried = jax.tree.map(anew, fresh, Carried(states, elapsed, noise, total))
-    grid = Grid(observations, after, mean, u, rewards, terminated, truncated)
-    return carried, (grid, Ended(over, total, elapsed))
+    following = jax.tree.map(anew, (fresh, first), (Carried(states, elapsed, noise, total), after))
+    grid = Grid(seen, after, mean, u, rewards, terminated, truncated)
+    return following, (grid, Ended(over, total, elapsed))
 
 
 @cache
-def trial(env: Environment, n: int, steps: int, squash: str) -> Callable[[Array, Acting], tuple[Array, Array]]:
-    """The compiled trial of a policy: returns (n,) of first episodes without noise, and their lengths (n,)."""
+def trial(env: Environment, n: int, steps: int, squash: str) -> Callable[..., tuple[Array, Array]]:
+    """The compiled trial of a policy: returns (n,) of first episodes without exploration, and their lengths (n,); a
+    function of a key, the policy, and standard deviations (n, d) of noise on the observations, None for none."""
 
-    def run(key: Array, acting: Acting) -> tuple[Array, Array]:
-        def step(now: tuple[State, Array, Array, Array], _: None) -> tuple[tuple[State, Array, Array, Array], None]:
+    def run(key: Array, acting: Acting, errors: Array | None = None) -> tuple[Array, Array]:
+        def step(now: tuple[State, Array, Array, Array], t: Array) -> tuple[tuple[State, Array, Array, Array], None]:
             states, total, lengths, running = now
-            observations = jax.vmap(env.observe)(states)
-            mean = features(measured(observations, acting.metric), acting.centres) @ acting.coefficients
+            seen = sensed(jax.vmap(env.observe)(states), errors, jax.random.fold_in(sensing, t))
+            mean = features(measured(seen, acting.metric), acting.centres) @ acting.coefficients
             states, rewards, terminated, truncated = jax.vmap(env.step)(states, squashed(env, mean, squash))
             now = states, total + jnp.where(running, rewards, 0.0), lengths + running, running
             return (*now[:3], running & ~(terminated | truncated)), None
 
-        start = jax.vmap(env.reset)(jax.random.split(key, n))
+        starting, sensing = jax.random.split(key)
+        start = jax.vmap(env.reset)(jax.random.split(starting, n))
         begun = start, jnp.zeros(n, jnp.float32), jnp.zeros(n, jnp.int32), jnp.ones(n, bool)
-        (_, total, lengths, _), _ = jax.lax.scan(step, begun, None, steps)
+        (_, total, lengths, _), _ = jax.lax.scan(step, begun, jnp.arange(steps))
         return total, lengths
 
     return jax.jit(run)

@@ -20,7 +20,7 @@ from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.shares import Rollout
 from rsa2c.algorithm.workers import Workers
-from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep, NoRobustness
+from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep
 from rsa2c.envs import Source
 from rsa2c.errors import ConfigError, Notice
 from rsa2c.gpu.algebra import DeviceAlgebra
@@ -96,8 +96,9 @@ class DeviceWorkers(Workers):
         with computing(self.device, double=False):
             first, *keys = jax.random.split(jax.random.PRNGKey(plan.seed), 1 + times)
             carried, parts = self._carried(first), []
+            errors = None if plan.errors is None else np.float32(plan.errors)
             for key in keys:
-                carried, *made = program(carried, key, acting)
+                carried, *made = program(carried, key, acting, errors)
                 parts.append(made)
             joined: Any = jax.tree.map(lambda *each: each[0] if times == 1 else jnp.concatenate(each), *parts)
             self.environments = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carried))
@@ -121,10 +122,12 @@ class DeviceWorkers(Workers):
     def first_episodes(
         self, policy: GaussianPolicy, steps: int, seed: int, errors: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[np.float64], int]:
-        assert errors is None, "`check` saw to it"
         with computing(self.device, double=False):
             program = trial(self.env, TRIAL_EPISODES, steps, self.squash)
-            total, lengths = program(jax.random.PRNGKey(seed), Acting.of(policy, self.capacity))
+            some: Any = None
+            if errors is not None:  # levels for as many episodes
+                some = np.float32(errors[np.linspace(0, len(errors) - 1, TRIAL_EPISODES, dtype=int)])
+            total, lengths = program(jax.random.PRNGKey(seed), Acting.of(policy, self.capacity), some)
         return np.asarray(total, np.float64), int(np.max(lengths))
 
 
@@ -141,7 +144,6 @@ def check(config: Config) -> None:
         "restart_p=0": config.restart_p == 0,
         "noise_variance=0": config.noise_variance == 0,
         "distractors=0": config.distractors == 0,
-        "robust='none'": isinstance(config.robust, NoRobustness),
         "diagnostics=False": not config.diagnostics,
     }
     missing = [name for name, has in wanted.items() if not has]
