@@ -23,11 +23,13 @@ import rsa2c
 from _provenance import write
 from rsa2c.algorithm.epoch import PHASES
 from rsa2c.algorithm.threads import limited_threads
-from rsa2c.cost.flops import flops
+from rsa2c.cost.profile import profile
 
 RELEASED_CODE_MS = 1800.0
 SETTLED = 60
 """Epochs before the clock starts: dictionaries are full then, and weights have been measured."""
+STEPPED = 10
+"""Epochs in which the environments' own steps are timed."""
 
 
 def paper(epochs: int) -> list[str]:
@@ -84,38 +86,40 @@ def product_rate(n: int = 1024, times: int = 20) -> float:
     return 2 * n**3 * times / (time.perf_counter() - began)
 
 
+def stepping_ms(agent: rsa2c.RSA2C) -> float:
+    """Milliseconds that the environments' own steps take in a rollout, mean over `STEPPED` epochs."""
+    stepping, total = Stepping(agent.env), 0.0
+    for _ in range(STEPPED):
+        stepping.seconds, inside = 0.0, []
+        agent.run_epoch(observe=lambda step, inside=inside: inside.append(stepping.seconds))
+        total += inside[-1]  # what follows the rollout's last step are trials
+    return 1e3 * total / STEPPED
+
+
 def default(env_id: str, epochs: int) -> list[str]:
     """The section on a robot."""
     agent = rsa2c.RSA2C(env_id, "rsa2c-kme", seed=0)
     with limited_threads(agent.config.threads):
-        rate, stepping = product_rate(), Stepping(agent.env)
+        rate = product_rate()
         for _ in range(SETTLED):
             agent.run_epoch()
-        spent, least = dict.fromkeys(PHASES, 0.0), dict.fromkeys(PHASES, 0.0)
-        began, trials, first = time.perf_counter(), 0.0, agent.num_timesteps
-        for _ in range(epochs):
-            stepping.seconds, epoch_began = 0.0, time.perf_counter()
-            inside = []
-            record = agent.run_epoch(observe=lambda step, inside=inside: inside.append(stepping.seconds))
-            for phase, count in flops(agent.config, record.work).items():
-                spent[phase] += record.seconds[phase]
-                least[phase] += count / rate
-            least["collect"] += inside[-1]
-            trials += time.perf_counter() - epoch_began - sum(record.seconds.values())
-        total = time.perf_counter() - began
-    steps = agent.num_timesteps - first
-    rows = [(name, spent[name], least[name]) for name in PHASES]
-    lines = [f"| {name} | {1e3 * a / epochs:.1f} | {1e3 * b / epochs:.1f} | {a / b:.1f} |" for name, a, b in rows]
+        found, stepping = profile(agent, epochs), stepping_ms(agent)
+    lines = []
+    for each in found.phases:
+        least = 1e12 * each.gflop / rate + (stepping if each.phase == "collect" else 0.0)
+        ratio = f"{each.milliseconds / least:.1f}" if least else "-"  # nothing was due
+        lines.append(f"| {each.phase} | {each.milliseconds:.1f} | {least:.1f} | {ratio} |")
+    rest = found.milliseconds - sum(each.milliseconds for each in found.phases)
     return [
         f"\n## Preset `default` on {env_id}\n",
-        f"{1e3 * total / epochs:.0f} ms per epoch of {steps // epochs:,} steps over {epochs} epochs after {SETTLED} "
-        f"others, {steps / total:,.0f} steps per second; dictionaries {agent.dictionary_sizes}. Products of matrices "
-        f"ran at {rate / 1e9:.0f} GFLOP per second.",
+        f"{found.milliseconds:.0f} ms per epoch of {found.transitions:,} steps over {epochs} epochs after {SETTLED} "
+        f"others, {1e3 * found.transitions / found.milliseconds:,.0f} steps per second; dictionaries "
+        f"{agent.dictionary_sizes}. Products of matrices ran at {rate / 1e9:.0f} GFLOP per second.",
         "",
         "| phase | ms per epoch | at least | times that |",
         "|---|---|---|---|",
         *lines,
-        f"| trials of the policy that is kept, and the rest | {1e3 * trials / epochs:.1f} | | |",
+        f"| trials of the policy that is kept, and the rest | {rest:.1f} | | |",
     ]
 
 

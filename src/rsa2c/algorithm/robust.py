@@ -83,7 +83,11 @@ class Smoothness:
         """(q, m): rho M C Sigma^-1, the penalty's gradient; the Advantage Critic was fitted to the samples."""
         mean = policy.mean
         total = samples.reduce(changed_features, mean.dictionary, mean.coefficients, self.deviations, self.seed)
-        return self.weight * total.astype(np.float64) / samples.n / policy.sigma**2
+        return self.weighted(total.astype(np.float64) / samples.n, policy)
+
+    def weighted(self, changes: NDArray[np.float64], policy: GaussianPolicy) -> NDArray[np.float64]:
+        """(q, m): rho M C Sigma^-1 from M C."""
+        return self.weight * changes / policy.sigma**2
 
 
 def changed_features(

@@ -72,7 +72,7 @@ class DeviceFits(Fits):
                 coefficients = padded(policy.mean.coefficients, samples.capacity)
                 key = jax.random.PRNGKey(penalty.seed)
                 changed = fits.penalty(grid, *where, coefficients, penalty.deviations, key)
-                against = penalty.weight * np.asarray(changed) / policy.sigma**2
+                against = penalty.weighted(np.asarray(changed), policy)
             found = fits.fit_advantage(grid, *where, target, policy.sigma, config.advantage.advantage_ridge, against)
             moment, gradient, weights, spread = map(np.asarray, found[:4])
         require_finite(weights, "the advantage fit", "raise advantage_ridge")
