@@ -18,7 +18,8 @@ import multiprocessing
 import os
 import tempfile
 import time
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,23 @@ def compilation(env: str, algorithm: str, device: str, settings: dict[str, Any])
     return {"with": seconds[0], "without": seconds[1]}
 
 
-def tried(policy: Path, env: str, episodes: int) -> tuple[float, float]:
-    """Mean and worst return of a policy in Gymnasium's environment."""
-    returns = evaluate(load(policy), env, episodes=episodes, seed=SEED).returns
-    policy.unlink()
-    return float(returns.mean()), float(returns.min())
+def tried(policy: Path, env: str, seed: int) -> list[float]:
+    """Returns of a policy in a few episodes of Gymnasium's environment."""
+    return [float(each) for each in evaluate(load(policy), env, episodes=EPISODES, seed=seed).returns]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A policy that other processes are trying, and when it was what had been learned."""
+
+    seconds: float
+    steps: int
+    returns: list[Future[list[float]]]
+
+    def result(self) -> tuple[float, int, float, float]:
+        """Seconds, steps, mean and worst return; waits for the other processes."""
+        found = [each for future in self.returns for each in future.result()]
+        return self.seconds, self.steps, float(np.mean(found)), min(found)
 
 
 def trained(
@@ -77,8 +90,8 @@ def trained(
     limit: float,
     between: float,
 ) -> dict[str, Any]:
-    """One training of `limit` seconds: its curve of seconds, steps and returns, and the time of each phase."""
-    folder, saving, trials, phases = Path(tempfile.mkdtemp()), 0.0, [], {}
+    """One training of `limit` seconds: trials of its policies, some still under way, and the time of each phase."""
+    folder, saving, trials, phases = Path(tempfile.mkdtemp()), 0.0, list[Trial](), dict[str, float]()
     began = time.perf_counter()
     agent = made(env, algorithm, device, seed, settings)
     next_trial = between
@@ -90,16 +103,22 @@ def trained(
             last, path = now >= limit, folder / f"{agent.epoch}.safetensors"
             agent.save(path)
             saving = time.perf_counter() - began - now
-            future = pool.submit(tried, path, env, FINAL_EPISODES if last else EPISODES)
-            trials.append((now, agent.num_timesteps, future))
+            seeds = range(SEED, SEED + (FINAL_EPISODES if last else EPISODES), EPISODES)
+            futures = [pool.submit(tried, path, env, first) for first in seeds]
+            trials.append(Trial(now, agent.num_timesteps, futures))
             if last:
                 break
             next_trial = now + between
     agent.close()
-    curve = [(now, steps, *future.result()) for now, steps, future in trials]
+    return {"seed": seed, "trials": trials, "phases": phases, "epochs": agent.epoch, "states": agent.dictionary_sizes}
+
+
+def judged(training: dict[str, Any], env: str) -> dict[str, Any]:
+    """A training with the results of its trials instead of the trials: its curve of seconds, steps and returns."""
+    curve = [trial.result() for trial in training.pop("trials")]
     for now, steps, mean, worst in curve:
-        print(f"{env} seed {seed}: {now:.1f} s, {steps:,} steps, {mean:.0f}, worst {worst:.0f}", flush=True)
-    return {"seed": seed, "curve": curve, "phases": phases, "epochs": agent.epoch, "states": agent.dictionary_sizes}
+        print(f"{env} seed {training['seed']}: {now:.1f} s, {steps:,} steps, {mean:.0f}, worst {worst:.0f}", flush=True)
+    return {**training, "curve": curve}
 
 
 def judges() -> ProcessPoolExecutor:
@@ -114,13 +133,13 @@ def measure(options: argparse.Namespace) -> None:
                              "header": header("jax", "mujoco-mjx"), "device": _device(options.device)}  # fmt: skip
     found["compilation"] = compilation(*fixed, settings)
     print("compilation", found["compilation"], flush=True)
-    found["seeds"] = []
     path = Path(options.folder) / f"{options.env.replace('/', '-')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     with judges() as pool:
-        for seed in options.seeds:
-            found["seeds"].append(trained(pool, *fixed, seed, settings, options.seconds, options.between))
-            path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        timing = options.seconds, options.between
+        trainings = [trained(pool, *fixed, seed, settings, *timing) for seed in options.seeds]
+        found["seeds"] = [judged(training, options.env) for training in trainings]
+    path.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 def _value(text: str) -> Any:
