@@ -56,11 +56,16 @@ PRESETS: dict[str, dict[str, Any]] = {
         "cme_ridge": 0.002,
     },
 }
+# The general rule's noise fells a robot that would stand: untrained, it falls after 90 steps instead of never, and the
+# noise costs more than standing earns. After 1 M steps: 1,983 with 0.7 (seed 0), 2,581 with 0.25, 2,785 and 2,819 with
+# this (tuning seeds).
+EXCEPTIONS = {"sigma_initial": 0.4}
 # one that stands has 1 a step; another 1 is a metre a second
 SKILL = Skill("walks for 1,000 steps without falling", 2_000.0, whole_episodes=True)
 
 KNOWN = by_id(
-    Known("Ant-v4", V4, ACTIONS, EPISODE_LIMIT, skill=SKILL),
+    Known("Ant-v4", V4, ACTIONS, EPISODE_LIMIT, exceptions=EXCEPTIONS, skill=SKILL),
     # with the warm-up and the last epoch rounded up, a run ends below 4 M steps
-    Known("Ant-v5", V5, ACTIONS, EPISODE_LIMIT, total_timesteps=3_980_000, presets=PRESETS, skill=SKILL),
+    Known("Ant-v5", V5, ACTIONS, EPISODE_LIMIT, total_timesteps=3_980_000, exceptions=EXCEPTIONS, presets=PRESETS,
+          skill=SKILL),
 )
