@@ -44,6 +44,13 @@ COMPILED_EPOCHS = 12
 """Epochs after which every program has been needed: dictionaries grow, are full and have states replaced."""
 
 
+INTRODUCTION = """\
+`python benchmarks/gpu_training.py measure` trains, `page` makes this page. Seconds are counted from the agent's
+construction, without compilation. Every few seconds the policy is tried, beside the training, by ten episodes in
+Gymnasium's own environment with MuJoCo's own solver; a return counts as reached when a trial's mean reaches it.
+"""
+
+
 def made(env: str, algorithm: str, device: str, seed: int, settings: dict[str, Any]) -> RSA2C:
     return RSA2C(env, algorithm, device=device, seed=seed, **settings)
 
@@ -130,10 +137,11 @@ def measure(options: argparse.Namespace) -> None:
     settings = {name: _value(text) for name, text in (each.split("=", 1) for each in options.set)}
     fixed = options.env, options.algorithm, options.device
     found: dict[str, Any] = {"env": options.env, "algorithm": options.algorithm, "settings": settings,
-                             "header": header("jax", "mujoco-mjx"), "device": _device(options.device)}  # fmt: skip
+                             "note": options.note, "header": header("jax", "mujoco-mjx"),
+                             "device": _device(options.device)}  # fmt: skip
     found["compilation"] = compilation(*fixed, settings)
     print("compilation", found["compilation"], flush=True)
-    path = Path(options.folder) / f"{options.env.replace('/', '-')}.json"
+    path = options.folder / f"{options.env.replace('/', '-')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     with judges() as pool:
         timing = options.seconds, options.between
@@ -157,8 +165,8 @@ def _device(name: str) -> str:
 
 def page(options: argparse.Namespace) -> None:
     """Write results/gpu.md from the measurements in the folder, and what was measured of the simulation alone."""
-    parts = ["# Training on a GPU\n"]
-    for path in sorted(Path(options.folder).glob("*.json")):
+    parts = ["# Training on a GPU\n", INTRODUCTION]
+    for path in sorted(options.folder.glob("*.json")):
         parts.append(section(json.loads(path.read_text(encoding="utf-8"))))
     parts.append(SIMULATION.read_text(encoding="utf-8"))
     (RESULTS / "gpu.md").write_text("\n".join(parts), encoding="utf-8")
@@ -169,19 +177,24 @@ def section(found: dict[str, Any]) -> str:
     goals = GOALS[found["env"]]
     compiling = found["compilation"]["with"] - found["compilation"]["without"]
     lines = [f"## {found['env']}\n", found["header"], f"- device: {found['device']}",
-             f"- algorithm: {found['algorithm']}, settings besides the default: {found['settings'] or 'none'}",
-             f"- compilation: {compiling:.0f} s, in no other figure\n",
-             "| seed | " + " | ".join(f"seconds to {goal:,}" for goal in goals) + " | return at the end | after |",
+             f"- algorithm: {found['algorithm']}, {_shown(found['settings'])}",
+             f"- compilation: {compiling:.0f} s, in no other figure{found.get('note', '')}\n",
+             "| seed | " + " | ".join(f"seconds to {goal:,}" for goal in goals) + " | best trial | at the end |",
              "|---" * (len(goals) + 3) + "|"]  # fmt: skip
     for each in found["seeds"]:
         reached = [next((f"{now:.0f}" for now, _, mean, _ in each["curve"] if mean >= goal), "-") for goal in goals]
+        at, _, best, _ = max(each["curve"], key=lambda trial: trial[2])
         now, steps, mean, worst = each["curve"][-1]
-        end = f"{mean:,.0f} (worst of {FINAL_EPISODES}: {worst:,.0f})"
-        lines.append(f"| {each['seed']} | {' | '.join(reached)} | {end} | {now:.0f} s, {steps / 1e6:.1f} M steps |")
+        end = f"{mean:,.0f} (worst of {FINAL_EPISODES}: {worst:,.0f}), {now:.0f} s, {steps / 1e6:.1f} M steps"
+        lines.append(f"| {each['seed']} | {' | '.join(reached)} | {best:,.0f}, {at:.0f} s | {end} |")
     phases = [{name: each["phases"][name] / each["epochs"] for name in each["phases"]} for each in found["seeds"]]
     mean_of = {name: float(np.mean([one.get(name, 0.0) for one in phases])) for name in phases[0]}
     shown = ", ".join(f"{name} {1e3 * spent:.0f}" for name, spent in mean_of.items())
     return "\n".join([*lines, f"\nMilliseconds of an epoch: {shown}.\n"])
+
+
+def _shown(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "default settings"
 
 
 def main() -> None:
@@ -194,7 +207,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--between", type=float, default=5.0, help="seconds of training between trials")
     parser.add_argument("--set", nargs="*", default=[], help="further settings, name=value")
-    parser.add_argument("--folder", default="runs/gpu")
+    parser.add_argument("--note", default="", help="said on the page after the time of compilation")
+    parser.add_argument("--folder", type=Path, default=RESULTS / "gpu")
     options = parser.parse_args()
     measure(options) if options.step == "measure" else page(options)
 
