@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numba.core.dispatcher import Dispatcher
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 COMPILED = ("rsa2c.algorithm.", "rsa2c.kernel.")
 """Compiled functions of these modules are counted by their Python source."""
@@ -179,6 +179,33 @@ def cholesky(a: np.ndarray) -> np.ndarray:
     return lower
 
 
+def pivoted(a: np.ndarray, rank: int) -> np.ndarray:
+    """The first `rank` columns of the lower factor, with the residuals that choose pivots; the order needs no
+    arithmetic."""
+    n, residual = len(a), list(np.diag(a))
+    lower = np.full((n, rank), None, dtype=object)
+    for j in range(rank):
+        lower[j, j] = residual[j].sqrt()
+        for i in range(j + 1, n):
+            entry = a[i, j]
+            for k in range(j):
+                entry = entry - lower[i, k] * lower[j, k]
+            lower[i, j] = entry / lower[j, j]
+            residual[i] = residual[i] - lower[i, j] * lower[i, j]
+    return lower
+
+
+def lower_product(lower: np.ndarray, right: np.ndarray) -> list[Number]:
+    """A lower triangle times a vector."""
+    result: list[Number] = []
+    for i in range(len(right)):
+        entry = lower[i, 0] * right[0]
+        for k in range(1, i + 1):
+            entry = entry + lower[i, k] * right[k]
+        result.append(entry)
+    return result
+
+
 def forward(lower: np.ndarray, right: np.ndarray) -> list[Number]:
     """Solution of a lower triangular system."""
     solution: list[Number] = []
@@ -242,6 +269,16 @@ def triangular_operations(n: int) -> int:
 
 
 @cache
+def pivoted_operations(n: int, rank: int) -> int:
+    return _count(pivoted, _matrix(n), rank)
+
+
+@cache
+def lower_product_operations(n: int) -> int:
+    return _count(lower_product, _matrix(n), _matrix(n)[0])
+
+
+@cache
 def lu_operations(n: int) -> int:
     return _count(lu, _matrix(n))
 
@@ -256,13 +293,16 @@ def inverse_operations(n: int) -> int:
     return _count(triangular_inverse, _matrix(n))
 
 
-def _lapack(function: Callable[..., Any], operations: Callable[..., int]) -> Callable[..., Any]:
-    """The function itself on plain arrays, `operations` of its arguments added to the tally."""
+def _lapack(
+    function: Callable[..., Any], operations: Callable[..., int], of_result: Callable[..., int] = lambda *_: 0
+) -> Callable[..., Any]:
+    """The function itself on plain arrays, `operations` of its arguments and `of_result` added to the tally."""
 
     def run(*arguments: Any, **options: Any) -> Any:
         plain = [tuple(map(_plain, a)) if isinstance(a, tuple) else _plain(a) for a in arguments]
         tally(operations(*plain))
         result = function(*plain, **options)
+        tally(of_result(*result) if isinstance(result, tuple) else 0)
         return tuple(map(_counted, result)) if isinstance(result, tuple) else _counted(result)
 
     return run
@@ -292,6 +332,8 @@ def _columns(right: np.ndarray) -> int:
 
 LAPACK: dict[Any, Callable[..., Any]] = {
     lapack.dpotrf: _lapack(lapack.dpotrf, lambda a: cholesky_operations(len(a))),
+    lapack.dpstrf: _lapack(lapack.dpstrf, lambda a: 0, lambda c, order, rank, info: pivoted_operations(len(c), rank)),
+    blas.dtrmm: _lapack(blas.dtrmm, lambda alpha, a, b: lower_product_operations(len(a)) * _columns(b)),
     lapack.dtrtri: _lapack(lapack.dtrtri, lambda a: inverse_operations(len(a))),
     scipy.linalg.solve_triangular: _lapack(
         scipy.linalg.solve_triangular, lambda a, b: triangular_operations(len(a)) * _columns(b)

@@ -64,7 +64,7 @@ def test_duplicates_are_never_admitted():
 
 def test_inverse_and_solve():
     dic = dictionary()
-    np.testing.assert_allclose(dic.inverse() @ dic.gram, np.eye(dic.size), atol=1e-5)
+    np.testing.assert_allclose(dic.inverse @ dic.gram, np.eye(dic.size), atol=1e-5)
     right = states(dic.size, d=2)
     np.testing.assert_allclose(dic.gram @ dic.solve(right), right, atol=1e-5)
 
@@ -101,6 +101,17 @@ def test_a_new_metric_drops_what_became_redundant():
     np.testing.assert_array_equal(narrow.centres, dic.centres[kept])
     np.linalg.cholesky(narrow.gram)
     assert narrow.residuals(dic.centres).max() <= 1e-3 + 1e-7
+
+
+@pytest.mark.parametrize("threshold", [1e-1, 1e-2, 1e-3])
+def test_readmission_is_greedy_admission_of_the_states_themselves(threshold):
+    dic, metric = Dictionary.empty(RBF(1.0, np.ones(3))).grown(states(400), 1e-4, 120), Metric.weighted([2.0, 0.9, 0.1])
+    found, kept = dic.readmitted(metric, threshold)
+    greedy = Dictionary.empty(dic.kernel.on(metric)).grown(dic.states, threshold, dic.size)
+    assert found.size == greedy.size < dic.size
+    order = [int(np.flatnonzero((dic.states == state).all(axis=1))[0]) for state in greedy.states]
+    np.testing.assert_array_equal(kept, np.sort(order))
+    np.testing.assert_allclose(found.errors, greedy.errors[np.argsort(order)], rtol=1e-6)
 
 
 def test_states_are_kept_as_they_are_and_measured_by_the_kernel():

@@ -7,21 +7,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.dictionary import MATRICES, Dictionary
 
 
 @dataclass(frozen=True)
 class Basis:
-    """A dictionary's size, and whether its Gram matrix and Cholesky factor have been computed already."""
+    """A dictionary's size, and which of its matrices have been computed already."""
 
     states: int
     gram: bool = True
-    factor: bool = True
+    cholesky: bool = True
+    inverse_factor: bool = True
+    inverse: bool = True
 
     @classmethod
     def of(cls, dictionary: Dictionary) -> Basis:
         """The size of a dictionary as it is now; its matrices are computed when first needed and then kept."""
-        return cls(dictionary.size, "gram" in vars(dictionary), "cholesky" in vars(dictionary))
+        return cls(dictionary.size, *(name in vars(dictionary) for name in MATRICES))
+
+    @classmethod
+    def new(cls, states: int) -> Basis:
+        """A dictionary of so many states that has computed nothing yet."""
+        return cls(states, *(False for _ in MATRICES))
 
 
 @dataclass(frozen=True)

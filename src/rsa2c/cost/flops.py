@@ -38,9 +38,9 @@ from rsa2c.cost.operations import (
     kernel,
     lu,
     moment,
+    pivoted_cholesky,
     pivots,
     ridge_solve,
-    triangular_inverse,
 )
 from rsa2c.kernel.kernels import KERNELS, RBF
 from rsa2c.kernel.rowwise import LANES as ROW_LANES
@@ -79,13 +79,12 @@ def _growth(config: Config, growth: Growth, d: int) -> float:
     q, n, r, m = growth.basis.states, growth.candidates, growth.removed, growth.outputs
     if not r:
         return pivots(config, n, growth.basis, growth.admitted, d)
-    inverse = triangular_inverse(q) + q * q * (q + 1)
-    count = pivots(config, n, growth.basis, r, d)
+    count = pivots(config, n, growth.basis, r, d) + (0 if growth.basis.inverse else q * q * (q + 1))
     if isinstance(config.replacement, RemovalCost):
-        count += coordinates(config, n, d) + kernel(config, n, q, d) + moment(n, q) + inverse + 4 * q**3
+        count += coordinates(config, n, d) + kernel(config, n, q, d) + moment(n, q) + 4 * q**3
         count += r * (6 * q * q + 4 * q * m + 4 * q)
-    count += inverse + lu(r, m) + (2 * r + 1) * (q - r) * m
-    return count + pivots(config, n, Basis(q - r, gram=False, factor=False), growth.admitted, d)
+    count += lu(r, m) + (2 * r + 1) * (q - r) * m
+    return count + pivots(config, n, Basis.new(q - r), growth.admitted, d)
 
 
 def _value(config: Config, epoch: Work) -> float:
@@ -174,17 +173,17 @@ def _reprojection(config: Config, moved: Reprojection, d: int) -> float:
     at_held_out += held * (2 * moved.states * m + 4 * m)
     if isinstance(config.guidance, CriticGuidance) and not config.guidance.reproject:
         return at_held_out + coordinates(config, moved.states, d)
-    count = pivots(config, moved.old, Basis(0), moved.kept, d)
-    refill = min(moved.points, config.admission.admission_candidates)
-    kept, room = Basis(moved.kept, gram=False, factor=False), moved.kept < Sizes.of(config).capacity
+    old, kept = moved.old, moved.kept
+    count = coordinates(config, old, d) + kernel(config, old, old, d) + pivoted_cholesky(old, kept) + kept
+    refill, room = min(moved.points, config.admission.admission_candidates), kept < Sizes.of(config).capacity
     if room:
-        count += pivots(config, refill, kept, moved.states - moved.kept, d)
+        count += pivots(config, refill, Basis.new(kept), moved.states - kept, d)
     else:
         count += coordinates(config, refill, d)
     x, q = moved.points, moved.states
-    count += 2 * coordinates(config, x, d) + kernel(config, x, q, d) + kernel(config, x, moved.old, d)
-    count += 2 * x * m * (2 * q + moved.old) + x * m
-    unchanged = room and moved.states == moved.kept  # looked for more and found none: its Gram matrix is there
+    count += 2 * coordinates(config, x, d) + kernel(config, x, q, d) + kernel(config, x, old, d)
+    count += 2 * x * m * (2 * q + old) + x * m
+    unchanged = room and moved.states == kept  # looked for more and found none: its Gram matrix is there
     return count + moment(x, q) + ridge_solve(config, q, m, d, gram=unchanged) + at_held_out
 
 

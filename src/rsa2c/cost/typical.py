@@ -26,7 +26,8 @@ def typical_epoch(config: Config, features: int, outputs: int, states: int) -> W
     replaced = 0 if isinstance(rule, NoReplacement) or not full else min(rule.replacement_limit, states)
     value = Basis(states, gram=not full) if config.has_value else None
     owners = (outputs,) if value is None else (outputs, 1)
-    growth = Growth(Basis(states, factor=not full), outputs, candidates, replaced, replaced)
+    basis = Basis(states, cholesky=not full, inverse_factor=not full, inverse=False)
+    growth = Growth(basis, outputs, candidates, replaced, replaced)
     offered = full or states < sizes.capacity
     growths = tuple(replace(growth, outputs=owner) for owner in owners) if offered else ()
     actor = Basis(states, gram=not full)

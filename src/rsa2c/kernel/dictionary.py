@@ -13,8 +13,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg import cho_solve
+from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from rsa2c.errors import DataError
 from rsa2c.kernel.kernels import Features, ProductKernel
@@ -22,6 +23,8 @@ from rsa2c.kernel.metric import Metric
 
 JITTER = 1e-10
 """Added to the diagonal of K_DD: an admitted residual is at least the threshold, so this only absorbs rounding."""
+MATRICES = ("gram", "cholesky", "inverse_factor", "inverse")
+"""What a dictionary computes when it is first needed, and then keeps: (q, q) each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +66,21 @@ class Dictionary:
             )
         return factor
 
+    @cached_property
+    def inverse_factor(self) -> NDArray[np.float64]:
+        """L^-1, lower: a product with it takes half the time of a forward substitution."""
+        inverse, info = dtrtri(self.cholesky, lower=1)
+        assert info == 0, "a Cholesky factor has a positive diagonal"
+        return inverse
+
+    @cached_property
+    def inverse(self) -> NDArray[np.float64]:
+        """K_DD^-1 = L^-T L^-1, for removal costs, which need its diagonal and columns."""
+        return self.inverse_factor.T @ self.inverse_factor
+
     def __getstate__(self) -> dict[str, object]:
         """Without what can be computed again, which is much larger than the rest."""
-        return {name: value for name, value in vars(self).items() if name not in ("gram", "cholesky")}
+        return {name: value for name, value in vars(self).items() if name not in MATRICES}
 
     def features(self, dtype: np.dtype | type = np.float64) -> Features:
         """The map from coordinates x to k_D(x), compiled for repeated use."""
@@ -75,16 +90,15 @@ class Dictionary:
         """K_DD^-1 right."""
         return cho_solve((self.cholesky, True), right)
 
-    def inverse(self) -> NDArray[np.float64]:
-        """K_DD^-1, for removal costs, which need its diagonal and columns."""
-        triangular, info = dtrtri(self.cholesky, lower=1)
-        assert info == 0, "a Cholesky factor has a positive diagonal"
-        return triangular.T @ triangular
-
     def residuals(self, x: NDArray) -> NDArray[np.float64]:
         """(N,): squared RKHS distance of each k(., x_n), at coordinates x (N, d), to the span of the dictionary."""
-        half = solve_triangular(self.cholesky, self.kernel(x, self.centres).T, lower=True)
-        return 1.0 - np.einsum("jn,jn->n", half, half)
+        projected = self._projected(x)
+        return 1.0 - np.einsum("nj,nj->n", projected, projected)
+
+    def _projected(self, x: NDArray) -> NDArray[np.float64]:
+        """(N, q): L^-1 k_D(x_n), the coordinates of k(., x_n)'s projection in an orthonormal basis of the span."""
+        features = self.kernel(x, self.centres).astype(np.float64, copy=False)
+        return dtrmm(1.0, self.inverse_factor, features.T, lower=1, overwrite_b=1).T
 
     def grown(self, states: NDArray, threshold: float, limit: int) -> Dictionary:
         """Old states first, then those of raw `states` (N, d) whose residual exceeds `threshold`, at most `limit`."""
@@ -107,10 +121,12 @@ class Dictionary:
     def readmitted(self, metric: Metric, threshold: float) -> tuple[Dictionary, NDArray]:
         """The dictionary admitted again under a new metric, without redundant states, and the positions kept.
 
-        A dictionary admitted under an old metric can be nearly singular under a new one.
+        A dictionary admitted under an old metric can be nearly singular under a new one. All of its states are
+        candidates, so that this is LAPACK's pivoted Cholesky factorisation, which stops at the threshold.
         """
         kernel, x = self.kernel.on(metric), metric(self.states)
-        return self.selected(kernel, x, *Dictionary.empty(kernel)._pivots(x, threshold, self.size))
+        factor, order, rank, _ = dpstrf(kernel(x, x), lower=1, tol=threshold)
+        return self.selected(kernel, x, order[:rank] - 1, np.diag(factor)[:rank] ** 2)
 
     def selected(
         self, kernel: ProductKernel, x: NDArray, kept: NDArray, errors: NDArray
@@ -135,21 +151,22 @@ class Dictionary:
         if limit <= 0:
             return np.empty(0, dtype=np.intp), np.empty(0)
         q = self.size
-        half = np.empty((q + limit, len(x)))
+        basis = np.empty((len(x), q + limit))  # coordinates in a basis that grows with each admitted state
         if q:
-            half[:q] = solve_triangular(self.cholesky, self.kernel(x, self.centres).T, lower=True)
-        residual = 1.0 - np.einsum("jn,jn->n", half[:q], half[:q])
+            basis[:, :q] = self._projected(x)
+        residual = 1.0 - np.einsum("nj,nj->n", basis[:, :q], basis[:, :q])
         positions: list[int] = []
         errors: list[float] = []
-        for row in range(q, q + limit):
+        for column in range(q, q + limit):
             pivot = int(residual.argmax())
             error = residual[pivot]
             if error <= threshold:
                 break
-            column = self.kernel(x, x[pivot : pivot + 1])[:, 0]
-            column -= half[:row, pivot] @ half[:row]
-            half[row] = column / np.sqrt(error)
-            residual -= half[row] ** 2
+            new = self.kernel(x, x[pivot : pivot + 1])[:, 0]
+            new -= basis[:, :column] @ basis[pivot, :column]
+            new /= np.sqrt(error)
+            basis[:, column] = new
+            residual -= new**2
             residual[pivot] = 0.0
             positions.append(pivot)
             errors.append(error)
@@ -161,7 +178,7 @@ def removed(dictionary: Dictionary, coefficients: NDArray, positions: NDArray) -
 
     For one state, c_i <- c_i - ([K^-1]_ij / [K^-1]_jj) c_j.
     """
-    inverse = dictionary.inverse()
+    inverse = dictionary.inverse
     kept = np.setdiff1d(np.arange(dictionary.size), positions)
     share = np.linalg.solve(inverse[np.ix_(positions, positions)], coefficients[positions])
     return coefficients[kept] - inverse[np.ix_(kept, positions)] @ share
@@ -173,7 +190,7 @@ def cheapest_removals(dictionary: Dictionary, coefficients: NDArray, count: int,
     Removing j maps K^-1 to E K^-1 and K^-1 G K^-1 to E (K^-1 G K^-1) E^T with E = I - K^-1 e_j e_j^T / [K^-1]_jj:
     O(q^2) per removal. Of two states that can replace each other either is cheap to remove, but not both.
     """
-    inverse = dictionary.inverse()
+    inverse = dictionary.inverse.copy()
     effect = inverse @ second_moment @ inverse
     coefficients = coefficients.copy()
     alive = np.ones(dictionary.size, dtype=bool)
