@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from faults import Disk
 from reliability import record
+from rsa2c.algorithm import keeping
 from rsa2c.errors import RSA2CError
 from rsa2c.runs import training
 from rsa2c.runs.folder import Run
@@ -37,7 +38,7 @@ EPOCHS, N_ENVS, HORIZON = 12, 4, 100
 FIELDS: dict[str, Any] = {
     "n_envs": N_ENVS,
     "horizon": HORIZON,
-
+    "keep": "best",
     "capacity": 64,
     "initial_centres": 32,
     "attribution_every": 2,
@@ -48,13 +49,15 @@ FIELDS: dict[str, Any] = {
 }
 CHECKPOINT_SECONDS = 0.05
 """Short enough that most epochs, but not all, end with a checkpoint."""
+TRIAL_STEPS = 1_000
+"""Training steps between trials of the policy, so that a run has some, and a policy that is kept."""
 MOST_KILLS = 4
 """Most kills of one run; after that it is allowed to finish."""
 
 
 def train_or_resume(out: Path) -> None:
     """Start a run, or resume the one in the folder, as a user would."""
-    training.CHECKPOINT_INTERVAL = CHECKPOINT_SECONDS
+    training.CHECKPOINT_INTERVAL, keeping.STEPS_BETWEEN_TRIALS = CHECKPOINT_SECONDS, TRIAL_STEPS
     begun = list(out.glob("*/config.yaml"))
     if not begun:
         training.train_run(
