@@ -25,8 +25,8 @@ IMAGES = Path(__file__).resolve().parent.parent / "docs" / "img"
 NAMES = {
     "zeta_a": "ζ_a, unexplained advantage",
     "lambda_F": "λ_F, smallest Fisher eigenvalue",
-    "epsilon_PV": "ε_PV, value dictionary",
-    "epsilon_PA": "ε_PA, actor dictionary",
+    "span_distance_value": "distance to the value's dictionary",
+    "span_distance_actor": "distance to the actor's dictionary",
     "delta_K_h": "δ_K,h, kernel drift",
 }
 STABLE = 20

@@ -11,13 +11,15 @@ import pytest
 import rsa2c
 from rsa2c.algorithm import diagnostics
 from rsa2c.envs import lqr
+from rsa2c.files import read_tensors, write_tensors
+from rsa2c.files.versions import FORMER_METRICS
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF
 from rsa2c.kernel.metric import Metric
 from rsa2c.kernel.rkhs import RKHSFunction
-from rsa2c.runs.training import train_run
+from rsa2c.runs.training import resume_run, train_run
 
-RECORDED = {"zeta_a", "lambda_F", "epsilon_PV", "epsilon_PA", "delta_K_h"}
+RECORDED = {"zeta_a", "lambda_F", "span_distance_value", "span_distance_actor", "delta_K_h"}
 
 
 def make_dictionary(rng: np.random.Generator) -> Dictionary:
@@ -49,12 +51,12 @@ def test_fisher_floor_is_the_least_rayleigh_quotient() -> None:
     assert floor == pytest.approx(eigenvalues.min() / 0.5, rel=1e-5)
 
 
-def test_projection_error_is_the_distance_to_the_span() -> None:
+def test_span_distance_is_the_largest_of_a_visited_state() -> None:
     rng = np.random.default_rng(2)
     dictionary = make_dictionary(rng)
-    assert diagnostics.projection_error(dictionary, dictionary.centres) < 1e-4
+    assert diagnostics.span_distance(dictionary, dictionary.centres) < 1e-4
     far = np.full((1, 2), 50.0)
-    assert diagnostics.projection_error(dictionary, np.vstack([dictionary.centres, far])) == pytest.approx(1.0)
+    assert diagnostics.span_distance(dictionary, np.vstack([dictionary.centres, far])) == pytest.approx(1.0)
 
 
 def test_kernel_drift_is_the_mean_square_change() -> None:
@@ -103,3 +105,21 @@ def test_recorded_only_when_asked_for_and_without_changing_training(tmp_path) ->
     assert any(drifted) and drifted == changed
     run = train_run("Pendulum-v1", total_timesteps=6000, out=tmp_path, track=False, diagnostics=True)
     assert set(run.read_metrics()[0]) >= RECORDED
+
+
+def test_a_run_with_the_former_names_is_shown_and_goes_on_under_the_new_ones(tmp_path) -> None:
+    run = train_run("Pendulum-v1", total_timesteps=3000, out=tmp_path, track=False, diagnostics=True, n_envs=2)
+    header, rest = run.metrics_path.read_text("utf-8").split("\n", 1)
+    tensors, metadata = read_tensors(run.state_path, "state", {})
+    for former, name in FORMER_METRICS.items():
+        assert name in header and name in metadata["history"]
+        header = header.replace(name, former)
+        metadata["history"] = [former if column == name else column for column in metadata["history"]]
+    run.metrics_path.write_text(f"{header}\n{rest}", "utf-8")
+    write_tensors(run.state_path, tensors, metadata)
+    before = run.read_metrics()
+    assert set(before[0]) >= RECORDED and float(before[0]["span_distance_actor"]) > 0
+    resume_run(run.path, 4500, track=False)
+    after = run.read_metrics()
+    assert len(after) > len(before) and all(float(row["span_distance_value"]) > 0 for row in after)
+    assert not set(FORMER_METRICS) & set(run.metrics_path.read_text("utf-8").split("\n", 1)[0].strip().split(","))

@@ -39,8 +39,8 @@ def of_epoch(
     return {
         "zeta_a": advantage_error(phi, fit.weights, noise, covariance, target),
         "lambda_F": fisher_floor(fit.second_moment, after.dictionary, covariance),
-        "epsilon_PV": projection_error(value.dictionary, x) if value is not None else float("nan"),
-        "epsilon_PA": projection_error(after.dictionary, x),
+        "span_distance_value": span_distance(value.dictionary, x) if value is not None else float("nan"),
+        "span_distance_actor": span_distance(after.dictionary, x),
         "delta_K_h": kernel_drift(before, after, x),
     }
 
@@ -68,8 +68,12 @@ def fisher_floor(second_moment: Array, dictionary: Dictionary, covariance: Array
     return float(smallest / np.linalg.eigvalsh(covariance)[-1])
 
 
-def projection_error(dictionary: Dictionary, x: Array) -> float:
-    """epsilon_P: largest RKHS distance of a visited state's k(., x) to the dictionary's span."""
+def span_distance(dictionary: Dictionary, x: Array) -> float:
+    """Largest RKHS distance of a visited state's k(., x) to the dictionary's span: max_x sqrt(1 - k_D^T K_DD^-1 k_D).
+
+    Not the paper's epsilon_PV and epsilon_PA, max_j |[K_DD^-1 k_D(x)]_j eta_x - eta_j|: these compare coefficients, and
+    need an eta_x that a gradient step gave to a single state. No fit here leaves one.
+    """
     return float(np.sqrt(max(dictionary.residuals(x).max(), 0.0)))
 
 

@@ -23,6 +23,7 @@ from rsa2c.algorithm.upgrades import UPGRADES
 from rsa2c.config import Config
 from rsa2c.errors import FileFormatError, RSA2CError
 from rsa2c.files import check_shapes, read_tensors, write_tensors
+from rsa2c.files.versions import FORMER_METRICS
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
 from rsa2c.kernel.metric import Metric
@@ -178,7 +179,7 @@ def unpack(tensors: Tensors, metadata: Metadata) -> Snapshot:
     history: tuple[dict[str, float], ...] = ()
     log: tuple[tuple[int, NDArray, NDArray], ...] = ()
     if checkpoint:
-        columns = names_of(metadata, "history")
+        columns = [FORMER_METRICS.get(name, name) for name in names_of(metadata, "history")]
         history = tuple(dict(zip(columns, map(float, row), strict=True)) for row in tensors["history"])
         rows = zip(*(tensors[name] for name in LOG_SHAPES), strict=True)
         log = tuple((int(epoch), phi, weights) for epoch, phi, weights in rows)

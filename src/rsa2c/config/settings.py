@@ -125,7 +125,8 @@ class Config:
     step_timeout: Annotated[float | None, POSITIVE] = 300.0
     """Seconds that one step or reset of all environments may take before the run is stopped; unset means no limit."""
     diagnostics: bool = False
-    """Record the quantities of the convergence theory each epoch: zeta_a, lambda_F, projection errors, kernel drift."""
+    """Record quantities of the convergence theory each epoch: zeta_a, lambda_F, kernel drift, distance to the
+    dictionaries."""
     precision: Literal["float32", "float64"] = "float32"
     """Precision of batch features and their Gram products; factorisations are always float64."""
     threads: Annotated[int, POSITIVE] = 1

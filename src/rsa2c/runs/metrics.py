@@ -12,6 +12,7 @@ from typing import Any
 
 from rsa2c.errors import FileFormatError
 from rsa2c.files import StorageError, read_bytes, whole_lines, write_atomically
+from rsa2c.files.versions import FORMER_METRICS
 
 NUMBERS = ("epoch", "timesteps", "seconds")
 """Columns that must hold finite numbers."""
@@ -46,7 +47,9 @@ class MetricsFile:
             return []
         content = read_bytes(self.path)
         try:
-            rows = list(csv.DictReader(io.StringIO(whole_lines(content).decode(), newline="")))
+            reader = csv.DictReader(io.StringIO(whole_lines(content).decode(), newline=""))
+            reader.fieldnames = [FORMER_METRICS.get(name, name) for name in reader.fieldnames or ()]
+            rows = list(reader)
             for row in rows:
                 if None in row or None in row.values():
                     raise ValueError("a row does not have the columns of the first")
