@@ -113,6 +113,16 @@ def test_restarts_cut_and_begin_anew_in_every_mode(mode):
     assert 6 < batch.n / batch.ends.sum() < 12
 
 
+def test_restarts_with_one_minus_gamma_visit_states_as_often_as_they_are_discounted():
+    gamma, n = 0.9, 100
+    env = counters(n, AutoresetMode.DISABLED, lengths=((10_000,),) * n)
+    batch = collect(env, constant_policy(n), identity, 300, 0, np.random.default_rng(2), restart_p=1 - gamma)
+    assert not (batch.terminated | batch.truncated).any()
+    age = batch.states[:, 1].astype(int)  # a Counter's state counts the steps since its start
+    settled = age.reshape(n, 300)[:, 50:].ravel()
+    np.testing.assert_allclose(np.bincount(settled)[:8] / settled.size, (1 - gamma) * gamma ** np.arange(8), rtol=0.05)
+
+
 def test_restarts_in_our_vectorised_pendulum_start_from_the_start_distribution():
     env = make_env("Pendulum-v1", 8)
     batch = collect(env, noisy_policy(8, 1), identity, 100, 3, np.random.default_rng(0), restart_p=0.05)
