@@ -153,13 +153,31 @@ def test_the_return_table_puts_ours_beside_the_papers():
     assert iqm.value == pytest.approx(statistics.iqm(ours)) and min(ours) < iqm.low < iqm.value < iqm.high < max(ours)
 
 
-def test_noise_in_training_is_a_column_of_its_own():
-    noisy = made("rsa2c-kme", 0, -170.0, noise=0.01, returns={0.01: Return(-170.0, 1.0)})
+def test_every_noise_protocol_is_a_column_of_its_own():
+    noisy = made("rsa2c-kme", 0, -170.0, noise=0.01, returns={0.01: Return(-170.0, 1.0), 0.0: Return(-160.0, 1.0)})
     table = tables.noise(Selection([made("rsa2c-kme", 0, -140.0), noisy]), "Pendulum-v1")
-    rows = [row for row in table.rows if row[0] == "rsa2c-kme"]
-    assert [row[1] for row in rows] == list(LEVELS)
-    assert rows[-1][-2:] == [Spread(-141.0, 0.0, 1), Spread(-170.0, 0.0, 1)]
-    assert rows[0][-1] is None
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "rsa2c-kme"]
+    assert [row["variance"] for row in rows] == list(LEVELS)
+    ours = [f"`default`, {name}" for name in (tables.EVALUATED, tables.BOTH, tables.TRAINED)]
+    assert table.columns[-3:] == ours, "no column for the preset `paper`, of which there is no run"
+    assert [rows[-1][name] for name in ours] == [Spread(value, 0.0, 1) for value in (-141.0, -170.0, -160.0)]
+    assert [rows[0][name] for name in ours] == [Spread(-140.0, 0.0, 1), None, None]
+    assert "as the paper's released code does" in table.notes[0] and "Not run" not in table.notes[0]
+    alone = tables.noise(Selection([made("rsa2c-kme", 0, -140.0)]), "Pendulum-v1")
+    assert alone.columns[-1] == ours[0] and f"Not run here: {tables.BOTH}, {tables.TRAINED}." in alone.notes[0]
+
+
+def test_a_level_of_the_paper_stands_at_its_variance_and_at_its_standard_deviation():
+    table = tables.noise(study(rsa2c_kme=-140.0), "Pendulum-v1")
+    rows = {row[1]: dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "rsa2c-kme"}
+    said = {level: paper.published_return("Pendulum-v1", "rsa2c-kme", level).mean for level in (0.0, 0.01, 0.1)}
+    assert rows[0.01]["paper, level as variance"].mean == said[0.01]
+    assert rows[0.01]["paper, level as standard deviation"].mean == said[0.1], "0.1 is the root of 0.01"
+    assert rows[0.0]["paper, level as standard deviation"].mean == said[0.0]
+    assert rows[0.005]["paper, level as standard deviation"] is None
+    assert "0.05 (0.0025), 0.5 (0.25)" in table.notes[1] and "0.1 (0.01)" not in table.notes[1]
+    lqr = made("rsa2c-kme", 0, -10.0, environment="rsa2c/LQR-v0")
+    assert not [name for name in tables.noise(Selection([lqr]), "rsa2c/LQR-v0").columns if name.startswith("paper")]
 
 
 def test_time_to_solution_counts_runs_that_never_arrive():

@@ -63,31 +63,65 @@ def returns(study: Selection, environment: str) -> Table:
 
 
 def noise(study: Selection, environment: str) -> Table:
-    """Return under observation noise: at evaluation only, and in training too."""
-    clean = study.of(environment=environment)
-    levels = sorted({level for item in clean for level in item.returns})
-    rows = []
-    for algorithm in study.shown(environment):
+    """Return under observation noise by protocol: noise at evaluation, in training, or both.
+
+    A number of the paper stands in the row whose variance is its level, and again in the row whose standard deviation
+    is its level. What has no values has no column.
+    """
+
+    def ours(name: str, preset: str, trained: float, evaluated: float) -> Spread | None:
+        runs = study.of(environment=environment, algorithm=name, preset=preset, noise=trained)
+        return Spread.of([item.mean_at(evaluated) for item in runs if evaluated in item.returns])
+
+    levels = sorted({level for item in study.of(environment=environment) for level in item.returns})
+    found: dict[str, list[Spread | None]] = {}
+    rows: list[list[Any]] = []
+    for name in study.shown(environment):
+        same, default = study.presets(name)
         for level in levels:
-            row: list[Any] = [algorithm, level, level**0.5, _published(environment, algorithm, level)]
-            for preset in study.presets(algorithm):
-                row.append(_noisy(study.of(environment=environment, algorithm=algorithm, preset=preset), level))
-            trained = study.of(environment=environment, algorithm=algorithm, preset="default", noise=level)
-            row.append(_noisy(trained, level) if level > 0 else None)
-            rows.append(row)
-    columns = ["variant", "variance", "standard deviation", "paper", "`paper`, noise at evaluation",
-               "`default`, noise at evaluation", "`default`, noise in training too"]  # fmt: skip
-    notes = [
-        "The paper does not say whether its agents were trained under the noise; both are given. It calls the levels "
-        "variances; its released code uses them as standard deviations, so that its 0.5 is the variance 0.25 here, its "
-        "0.1 is 0.01, and its others are below 0.003.",
-    ]
-    shown = {"standard deviation": three_digits}
+            rows.append([name, level, level**0.5])
+            cells = {
+                "paper, level as variance": _published(environment, name, level),
+                "paper, level as standard deviation": _published(environment, name, round(level**0.5, 9)),
+                f"`paper`, {EVALUATED}": ours(name, same, 0.0, level),
+                f"`default`, {EVALUATED}": ours(name, default, 0.0, level),
+                f"`default`, {BOTH}": ours(name, default, level, level) if level else None,
+                f"`default`, {TRAINED}": ours(name, default, level, 0.0) if level else None,
+            }
+            for column, cell in cells.items():
+                found.setdefault(column, []).append(cell)
+    kept = {column: cells for column, cells in found.items() if any(cells)}
+    rows = [[*row, *cells] for row, *cells in zip(rows, *kept.values(), strict=True)]
+    columns, shown = ["variant", "variance", "standard deviation", *kept], {"standard deviation": three_digits}
+    notes = _noise_notes(environment, levels, list(kept))
     return Table(f"noise_{slug(environment)}", f"{environment}: observation noise", columns, rows, notes, shown)
 
 
-def _noisy(records: list[Record], level: float) -> Spread | None:
-    return Spread.of([item.mean_at(level) for item in records if level in item.returns])
+EVALUATED, BOTH, TRAINED = "noise at evaluation", "noise in training and at evaluation", "noise in training only"
+PROTOCOLS = {
+    EVALUATED: "trained without noise, evaluated with it",
+    BOTH: "trained and evaluated with it",
+    TRAINED: "trained with it, evaluated without, as the paper's released code does",
+}
+
+
+def _noise_notes(environment: str, levels: list[float], columns: list[str]) -> list[str]:
+    """Which protocols a table of noise shows, and where the paper's numbers stand in it."""
+    run = [name for name in PROTOCOLS if any(column.endswith(name) for column in columns)]
+    notes = ["Protocols: " + "; ".join(f"{name} ({PROTOCOLS[name]})" for name in run) + "."]
+    if absent := [name for name in PROTOCOLS if name not in run]:
+        notes[0] += f" Not run here: {', '.join(absent)}."
+    published = sorted({row.noise_variance for row in paper.returns() if row.environment == environment})
+    if published:
+        squares = [f"{level:g} ({level**2:g})" for level in published if round(level**2, 9) not in levels]
+        notes.append(
+            "The paper does not say which protocol its numbers have. It calls its levels variances; its released code "
+            "uses them as standard deviations. So each of its numbers stands in the row of that variance, and again in "
+            f"the row of that standard deviation. The second is the one to compare with {TRAINED} if both protocol and "
+            f"levels are to be the released code's. Levels without such a row, and the variances they would be: "
+            f"{', '.join(squares)}."
+        )
+    return notes
 
 
 def solution(study: Selection, environment: str) -> Table:
