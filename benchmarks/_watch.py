@@ -23,6 +23,8 @@ class Solution:
     cpu_seconds: float
     steps: int
     mean_return: float
+    before: float = 0.0
+    """Wall-clock seconds of training at the last evaluation that did not reach it; zero if there was none."""
     elsewhere: float = np.nan
     """Mean return from other starts of the policy that reached it."""
 
@@ -42,7 +44,8 @@ class Watch:
         mean = rsa2c.evaluate(self.policy, self.env_id, episodes=self.episodes, seed=FIRST_SEED).mean
         done = mean >= self.goal
         wall, cpu = self.taken if done else (np.inf, np.inf)
-        self.solution = Solution(float(wall), float(cpu), steps, mean)
+        before = self.solution.before if done else float(self.taken[0])
+        self.solution = Solution(float(wall), float(cpu), steps, mean, before)
         self.since = _now()
         return done
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import _goal_table
+import _watch
 from rsa2c.envs import make_env
 
 
@@ -68,3 +70,15 @@ def test_every_simulator_with_rows_has_its_table_on_the_page(tmp_path):
     titles = [line for line in text.splitlines() if line.startswith("## ")]
     assert titles == ["## Gymnasium for all", "## Our arrays for all, as rsa2c is shipped", "## With compilation"]
     assert "first use after installation: 4.0 s" in text
+
+
+def test_a_solution_says_when_the_goal_was_last_missed(monkeypatch):
+    returns, clock = iter([-900.0, -300.0, -150.0, -250.0]), iter(np.arange(1.0, 20.0))
+    monkeypatch.setattr(_watch.rsa2c, "evaluate", lambda *_, **__: SimpleNamespace(mean=next(returns)))
+    monkeypatch.setattr(_watch, "_now", lambda: np.full(2, next(clock)))
+    watch = _watch.Watch("Pendulum-v1", -200.0, 20)
+    assert not watch.solved(1_000) and watch.solution.before == 1.0
+    assert not watch.solved(2_000) and np.isinf(watch.solution.seconds)
+    assert watch.solved(3_000) and (watch.solution.before, watch.solution.seconds) == (2.0, 3.0)
+    at_once = _watch.Watch("Pendulum-v1", -300.0, 20)
+    assert at_once.solved(1_000) and at_once.solution.before == 0.0
