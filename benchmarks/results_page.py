@@ -11,7 +11,7 @@ from pathlib import Path
 
 from _provenance import RESULTS
 from rsa2c import reproduce
-from rsa2c.reproduce import claims, paper
+from rsa2c.reproduce import paper, verdicts
 
 DOCS = RESULTS.parent / "docs"
 CAPTIONS = {
@@ -54,8 +54,8 @@ The paper is "{title}" by {authors}; its code is at {code}.
 
 The paper's claims, judged by our runs:
 
-| study | preset | hold | do not hold | inconclusive |
-|---|---|---|---|---|
+| study | preset | hold | do not hold | inconclusive | not measured alone |
+|---|---|---|---|---|---|
 """
 
 
@@ -66,7 +66,7 @@ def main() -> None:
         if not (folder / "runs.csv").exists():
             continue
         page, *_ = reproduce.write(target, reproduce.read_records(folder), folder)
-        tally += verdicts(target, folder)
+        tally += counts(target, folder)
         text = page.read_text("utf-8")
         parts.append(text.replace("# ", "## ", 1) if text.startswith("# ") else text)
         for stem, caption in CAPTIONS.items():
@@ -78,13 +78,13 @@ def main() -> None:
     print(path)
 
 
-def verdicts(target: str, folder: Path) -> list[str]:
+def counts(target: str, folder: Path) -> list[str]:
     """One study's rows of the table of verdicts."""
     rows = list(csv.DictReader(io.StringIO((folder / "claims.csv").read_text("utf-8"))))
     found = []
     for preset in dict.fromkeys(row["preset"] for row in rows):
-        counts = claims.tally(row["verdict"] for row in rows if row["preset"] == preset)
-        found.append(f"| [{target}](#{target}-the-paper-and-ours) | {preset} | {' | '.join(map(str, counts))} |")
+        each = verdicts.tally(row["verdict"] for row in rows if row["preset"] == preset).values()
+        found.append(f"| [{target}](#{target}-the-paper-and-ours) | {preset} | {' | '.join(map(str, each))} |")
     return found
 
 

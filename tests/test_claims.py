@@ -1,13 +1,16 @@
 """Verdicts on the paper's claims: one-sided, about spreads, times, every noise level, most methods, and the unknown."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
-from rsa2c import statistics
-from rsa2c.reproduce import claims, effects, paper
-from rsa2c.reproduce.claims import FAILS, HOLDS, OPEN
+from rsa2c import reproduce, statistics
+from rsa2c.errors import FileFormatError
+from rsa2c.reproduce import claims, paper, verdicts
+from rsa2c.reproduce.alone import LARGEST_LOAD, ROWS, read_alone
+from rsa2c.reproduce.findings import FAILS, HOLDS, OPEN, SHARED
 from rsa2c.reproduce.lqr_tables import rate_table
 from rsa2c.reproduce.records import Curve, Record
 from rsa2c.reproduce.selection import Selection
@@ -40,13 +43,13 @@ def several(names, seeds=6, mean=-140.0, scatter=0.1, **changes):
     return [made(name, seed, mean + scatter * seed, **changes) for name in names for seed in range(seeds)]
 
 
-def judged(id, *records, environment=PENDULUM):
-    study = Selection([item for group in records for item in group])
+def judged(id, *records, environment=PENDULUM, alone=()):
+    study = Selection([item for group in records for item in group], alone)
     return claims.judge(study, paper.claim(id), environment, "default")
 
 
-def verdict(id, *records, environment=PENDULUM):
-    return judged(id, *records, environment=environment).verdict
+def verdict(id, *records, environment=PENDULUM, alone=()):
+    return judged(id, *records, environment=environment, alone=alone).verdict
 
 
 def falling(algorithm, seed, exponent, **changes):
@@ -75,14 +78,35 @@ def test_a_gap_that_stays_has_a_rate_only_while_its_unstable_beginning_is_drawn(
     assert rate_table(Selection([never]), LQR).column("exponent, random iterate once stable") == [None]
 
 
-def test_where_no_policy_is_stable_nothing_is_said_of_gaps():
-    def several_gaps(name, *gaps):
-        return [made(name, seed, environment=LQR, gap=gap) for seed, gap in enumerate(gaps * 5)]
+def several_gaps(name, *gaps):
+    return [made(name, seed, environment=LQR, gap=gap) for seed, gap in enumerate(gaps)]
 
-    unstable, stable = several_gaps("advanced-ac", np.inf, 1e5), several_gaps("rsa2c-kme", 0.05, 0.06)
+
+def test_a_policy_said_to_be_nearer_to_the_optimum_has_to_be_stable():
+    unstable, stable = several_gaps("advanced-ac", *[np.inf, 1e5] * 5), several_gaps("rsa2c-kme", *[0.05, 0.06] * 5)
     assert verdict("lqr_kme_improves", stable, unstable, environment=LQR) == HOLDS
-    found = judged("lqr_kme_improves", several_gaps("rsa2c-kme", np.inf), unstable, environment=LQR)
-    assert found.verdict == OPEN and found.unmeasured == ["rsa2c-kme", "advanced-ac"]
+    found = judged("lqr_kme_improves", several_gaps("rsa2c-kme", *[np.inf] * 10), unstable, environment=LQR)
+    assert found.verdict == FAILS and not found.unmeasured
+    assert str(found).startswith("rsa2c-kme, share of runs that end stable: 0 [0, 0.3085]")
+    few = several_gaps("rsa2c-kme", *[np.inf] * 5)
+    assert verdict("lqr_kme_improves", few, unstable, environment=LQR) == OPEN, "none of 5: half may be stable"
+    one = several_gaps("rsa2c-kme", 0.05, *[np.inf] * 9)
+    assert "share of runs" not in str(judged("lqr_kme_improves", one, unstable, environment=LQR))
+
+
+@pytest.mark.parametrize("id", [claim.id for claim in paper.claims() if claim.statistic.startswith("lqr_")])
+def test_nothing_that_the_paper_says_of_lqr_reproduces_where_no_run_is_stable(id):
+    never = Curve(*[np.arange(1.0, 11.0)] * 2, np.full(10, -500.0), np.full(10, np.inf), np.arange(1.0, 11.0))
+    runs = [made(name, seed, environment=LQR, gap=np.inf, curve=never)
+            for name in (*OURS, "advanced-ac") for seed in range(10)]  # fmt: skip
+    assert verdict(id, runs, environment=LQR) == FAILS
+
+
+def test_a_method_said_to_be_slower_need_not_arrive():
+    late = [dataclasses.replace(item, environment=WALKER) for item in arriving("ppo", np.inf, 10_000)]
+    ours = [dataclasses.replace(item, environment=WALKER) for name in OURS for item in arriving(name, np.inf, 10_000)]
+    found = judged("ppo_slower_walker", late, ours, environment=WALKER)
+    assert found.verdict == OPEN and not found.comparisons
 
 
 def test_at_most_is_one_sided_and_similar_is_not():
@@ -100,27 +124,100 @@ def test_sentences_that_allow_for_less_are_one_sided(id):
     assert paper.claim(id).direction == "at most"
 
 
-def timed(name, factor):
-    return [made(name, seed, seconds=factor * (1.0 + 0.001 * seed)) for seed in range(6)]
+def rows(agent, seconds, seeds=6, simulator="gymnasium", **changes):
+    """Rows of `benchmarks/time_to_solution.py`, seeds a thousandth apart."""
+    fields = {"agent": agent, "simulator": simulator, "cold": False, "solved": True, "steps": 10_000, "commit": "abc",
+              "machine": "a machine", "load": 1.0}  # fmt: skip
+    each = [{"seed": seed, "seconds": seconds * (1 + 0.001 * seed)} for seed in range(seeds)]
+    return [{**fields, **row, "before": 0.99 * row["seconds"], **changes} for row in each]
 
 
-@pytest.mark.parametrize(("factor", "said"), [(0.4, HOLDS), (0.7, OPEN), (1.0, OPEN), (1.5, OPEN), (2.5, FAILS)])
-def test_times_of_shared_machines_say_nothing_within_a_factor(factor, said):
-    ours = [*timed("rsa2c-kme", factor), *timed("rsa2c-cme", factor)]
-    assert verdict("modest_runtime_overhead", ours, timed("advanced-ac", 1.0)) == said
-    assert verdict("lower_runtime_than_sac", ours, timed("sac", 1.0)) == said
+def alone(folder, *groups):
+    """The records of such rows."""
+    path = folder / ROWS
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for group in groups for row in group))
+    return read_alone(folder)
 
 
-def test_the_rule_of_times_is_in_the_table_s_notes():
-    notes = " ".join(claims.claims_table(Selection(several(OURS)), [PENDULUM], ["default"]).notes)
-    assert f"widened by a factor of {effects.SHARED:g}" in notes and "step_time" in notes
+SLOWEST_SAC = rows("sac", 40.0), rows("rsa2c", 0.2), rows("ppo", 8.0)
 
 
-def test_time_to_the_threshold_is_compared_as_a_ratio():
-    slow = [made("ppo", seed, curve=late, seconds=9.0) for seed, late in enumerate(_arriving(5.0))]
-    near = [made("ppo", seed, curve=late, seconds=9.0) for seed, late in enumerate(_arriving(1.4))]
-    assert verdict("ppo_slower", slow, several(OURS, mean=-150.0, scatter=0.0)) == HOLDS
-    assert verdict("ppo_slower", near, several(OURS, mean=-150.0, scatter=0.0)) == OPEN
+def test_clocks_of_a_study_s_own_runs_say_nothing():
+    clocks = [claim for claim in paper.claims() if claim.statistic in ("step_time", "time_to_solution", "epoch_growth")]
+    methods = {name for claim in clocks for name in (*claim.subject, *claim.against)}
+    assert len(clocks) > 5
+    for claim in clocks:
+        environment = claim.environments[0]
+        runs = [made(name, seed, environment=environment, seconds=9.0 if name == "sac" else 1.0)
+                for name in methods for seed in range(6)]  # fmt: skip
+        found = judged(claim.id, runs, environment=environment)
+        assert found.verdict == SHARED and not found.comparisons
+        assert str(found) == f"{SHARED}: {', '.join((*claim.subject, *claim.against))}"
+
+
+@pytest.mark.parametrize(("factor", "said"), [(0.5, HOLDS), (0.95, FAILS), (0.9, OPEN), (1.5, FAILS)])
+def test_clocks_of_runs_alone_are_compared_as_ratios(tmp_path, factor, said):
+    claim = dataclasses.replace(paper.claim("lower_runtime_than_sac"), subject=("rsa2c-kme",))
+    study = Selection([], alone(tmp_path, rows("sac", 1.0), rows("rsa2c", factor)))
+    found = claims.judge(study, claim, PENDULUM, "default")
+    assert found.verdict == said, "substantially lower is lower by a tenth"
+    assert found.comparisons[0].effect.value == pytest.approx(1 - factor, abs=1e-6)
+
+
+def test_a_claim_on_time_fails_by_one_method_and_holds_only_with_all(tmp_path):
+    timed = alone(tmp_path, *SLOWEST_SAC)
+    assert verdict("sac_fastest_pendulum", alone=timed) == FAILS, "RSA2C-CME was not timed; SAC is slower than PPO"
+    found = judged("ppo_slower", alone=timed)
+    assert found.verdict == SHARED and "not measured alone: rsa2c-cme" in str(found)
+    assert found.comparisons[0].verdict == HOLDS
+    kme_only = dataclasses.replace(paper.claim("ppo_slower"), against=("rsa2c-kme",))
+    assert claims.judge(Selection([], timed), kme_only, PENDULUM, "default").verdict == HOLDS
+    few = alone(tmp_path, rows("ppo", 8.0, seeds=3), rows("rsa2c", 0.2, seeds=3))
+    assert claims.judge(Selection([], few), kme_only, PENDULUM, "default").verdict == OPEN, "five seeds for clocks too"
+
+
+def test_time_must_agree_on_every_simulator(tmp_path):
+    claim = dataclasses.replace(paper.claim("ppo_slower"), against=("rsa2c-kme",))
+    slow = (rows("ppo", 8.0), rows("rsa2c", 0.2))
+    quick = (rows("ppo", 0.1, simulator="envpool"), rows("rsa2c", 0.2, simulator="envpool"))
+    found = claims.judge(Selection([], alone(tmp_path, *slow, *quick)), claim, PENDULUM, "default")
+    assert found.verdict == FAILS and "at worst (backend=envpool)" in str(found)
+
+
+def test_the_moment_of_a_solution_is_known_to_the_evaluation_before_it(tmp_path):
+    claim = dataclasses.replace(paper.claim("ppo_slower"), against=("rsa2c-kme",))
+    for before, said in ((0.9, HOLDS), (0.1, OPEN)):
+        found = alone(tmp_path, rows("ppo", 1.0, before=before), rows("rsa2c", 0.5))
+        assert claims.judge(Selection([], found), claim, PENDULUM, "default").verdict == said
+    first = alone(tmp_path, rows("ppo", 1.0, before=0.0), rows("rsa2c", 0.5))
+    assert claims.judge(Selection([], first), claim, PENDULUM, "default").verdict == OPEN, "at once, for all we know"
+    lost = alone(tmp_path, rows("ppo", 1.0, before=30.0, solved=False), rows("rsa2c", 0.5))
+    assert [item.seconds for item in lost[:6]] == [30.0] * 6
+    assert claims.judge(Selection([], lost), claim, PENDULUM, "default").verdict == HOLDS, "never is later than all"
+
+
+def test_a_study_finds_runs_timed_alone_beside_it(tmp_path):
+    pytest.importorskip("matplotlib")
+    alone(tmp_path, *SLOWEST_SAC)
+    page, *_ = reproduce.write("pendulum", several(OURS), tmp_path / "pendulum")
+    (line,) = [line for line in page.read_text("utf-8").splitlines() if "SAC reaches the solution threshold" in line]
+    assert f"| {FAILS} | CPU clock, each run alone on a machine; the paper timed sac and ppo on a GPU |" in line
+
+
+def test_rows_that_are_no_measurement_alone_are_left_out(tmp_path):
+    assert read_alone(tmp_path) == []
+    kept = rows("rsa2c", 0.2, seeds=1)
+    unknown = [{name: value for name, value in kept[0].items() if name != "before"}]
+    busy = rows("ppo", 8.0, load=LARGEST_LOAD + 0.1)
+    found = alone(tmp_path, rows("rsa2c", 9.0, cold=True), busy, rows("sbx-ppo", 8.0), unknown, kept)
+    assert [(item.algorithm, item.preset, item.varied) for item in found] == [("rsa2c-kme", "default",
+                                                                              "backend=gymnasium")]  # fmt: skip
+    again = alone(tmp_path, kept, rows("rsa2c", 0.3, seeds=1))
+    assert [item.seconds for item in again] == [0.3], "the last row of a training counts"
+    (tmp_path / ROWS).write_text('{"agent": "sac", "before": 1}\n')
+    with pytest.raises(FileFormatError, match=r"runs.jsonl is damaged \(KeyError.*Delete it and measure again"):
+        read_alone(tmp_path)
 
 
 def arriving(name, steps, spacing, seeds=6):
@@ -140,13 +237,68 @@ def test_what_is_seen_at_evaluations_is_known_to_their_spacing():
     assert verdict("kme_earlier", arriving("rsa2c-kme", 30_000, 1_000), arriving("rsa2c-cme", 40_000, 1_000)) == HOLDS
 
 
-def test_no_difference_at_all_refutes_a_higher_one():
-    full = [made(name, seed, states=256) for name in OURS for seed in range(6)]
-    capacity = dataclasses.replace(paper.claim("memory_controlled"), environments=(PENDULUM,))
-    found = claims.judge(Selection(full), capacity, PENDULUM, "default")
-    free = [dataclasses.replace(item, states=100) for item in full]
-    assert claims.judge(Selection(free), capacity, PENDULUM, "default").verdict == HOLDS
-    assert found.comparisons[0].effect.high <= 0.0 and found.verdict == FAILS
+def test_what_is_counted_takes_one_run_and_holds_in_every_run():
+    full, free = ([made(name, 0, states=states) for name in OURS] for states in (256, 100))
+    assert verdict("memory_controlled", full) == FAILS, "no difference at all refutes a higher one"
+    assert verdict("memory_controlled", free) == HOLDS
+    found = judged("memory_controlled", free, [made("rsa2c-kme", seed, states=256) for seed in range(1, 9)])
+    assert found.verdict == OPEN, "full in some runs"
+    effect = found.comparisons[0].effect
+    assert (effect.value, effect.low, effect.high) == (0.0, 0.0, pytest.approx(1 - 100 / 256))
+    assert verdict("comparable_returns", full, several(["sac"], seeds=1)) == OPEN, "returns are sampled"
+
+
+def test_what_is_counted_is_compared_over_all_pairs_of_runs():
+    ours = [made("rsa2c-kme", seed, environment=WALKER, gflop=gflop) for seed, gflop in enumerate((2.0, 4.0))]
+    deep = [made("sac", seed, environment=WALKER, gflop=gflop) for seed, gflop in enumerate((9.0, 7.0))]
+    claim = dataclasses.replace(paper.claim("lighter_walker"), subject=("rsa2c-kme",), against=("sac",))
+    found = claims.judge(Selection([*ours, *deep]), claim, WALKER, "default")
+    unit = 1e9 * 10 / 10_000
+    assert found.verdict == HOLDS
+    effect = found.comparisons[0].effect
+    assert (effect.value, effect.low, effect.high) == pytest.approx((5 * unit, 3 * unit, 7 * unit))
+    heavy = [made("rsa2c-kme", 2, environment=WALKER, gflop=8.0)]
+    assert claims.judge(Selection([*ours, *heavy, *deep]), claim, WALKER, "default").verdict == OPEN
+
+
+def scored(name, *means, std=50.0, episodes=100):
+    """Runs of these returns on Ant-v5."""
+    return [made(name, seed, environment="Ant-v5", returns={0.0: Return(mean, std, episodes)})
+            for seed, mean in enumerate(means)]  # fmt: skip
+
+
+def test_one_run_refutes_what_cannot_be_reached():
+    ant, bottleneck = {"environment": "Ant-v5"}, "capacity_bottleneck_ant"
+    refuted = judged(bottleneck, scored("rsa2c-kme", 3000.0, 400.0), **ant)
+    assert refuted.verdict == FAILS and "best run of rsa2c-kme: 3,000 [" in str(refuted)
+    assert verdict(bottleneck, scored("rsa2c-kme", 3000.0), **ant) == FAILS
+    assert verdict(bottleneck, scored("rsa2c-kme", 900.0), **ant) == OPEN, "one run does not prove it"
+    assert verdict(bottleneck, scored("rsa2c-kme", 1000.0, std=200.0), **ant) == OPEN, "lucky episodes"
+    assert verdict(bottleneck, scored("rsa2c-kme", 3000.0, episodes=None), **ant) == OPEN
+    half = statistics.mean([-1.0, 1.0] * 50, 1 - 0.05 / 2 / 2).high  # two subjects, two runs
+    effect = refuted.comparisons[0].best.effect
+    assert (effect.low, effect.high) == pytest.approx((3000 - 50 * half, 3000 + 50 * half))
+
+
+def test_one_run_proves_what_can_be_reached():
+    ant, claim = {"environment": "Ant-v5"}, paper.claim("deep_better_ant")
+    rest = [item for name in claim.against for item in scored(name, 900.0, 1000.0)]
+    better = [*scored("sac", 1200.0, 100.0), *scored("ppo", 1300.0)]
+    assert verdict(claim.id, better, rest, **ant) == HOLDS
+    assert verdict(claim.id, better, rest[2:], **ant) == OPEN, "a method was not run"
+    assert verdict(claim.id, better[:2], rest, **ant) == OPEN, "both of them"
+    near = [*scored("sac", 1105.0, 100.0), *scored("ppo", 1300.0)]
+    assert verdict(claim.id, near, rest, **ant) == OPEN, "substantially, and episodes vary"
+    worse = [item for name in claim.subject for item in scored(name, *np.linspace(100.0, 110.0, 6))]
+    many = [item for name in claim.against for item in scored(name, *np.linspace(900.0, 910.0, 6))]
+    assert verdict(claim.id, worse, many, **ant) == FAILS, "typical runs of several seeds refute it"
+
+
+def test_what_one_run_decides_is_a_return():
+    decided = [claim for claim in paper.claims() if claim.one_run]
+    assert decided and {claim.statistic for claim in decided} == {"return_difference"}
+    directions = {(claim.one_run, claim.direction) for claim in decided}
+    assert directions <= {("proves", "higher"), ("refutes", "at most")}
 
 
 def test_a_bound_of_the_prose_is_a_bound():
@@ -187,12 +339,6 @@ def test_most_noise_levels_are_more_than_half():
     two = several(("rsa2c-kme",), mean=280.0, drops=(0.0, 0.0, 50.0, 50.0), **walker)
     assert verdict("kme_higher_under_noise_walker", three, other, environment=WALKER) == HOLDS
     assert verdict("kme_higher_under_noise_walker", two, other, environment=WALKER) == FAILS
-
-
-def _arriving(seconds, seeds=5):
-    steps = np.linspace(1000.0, 10_000.0, 10)
-    means = np.linspace(-1200.0, -150.0, 10)
-    return [Curve(steps, seconds * steps / 1e4, means, np.full(10, np.nan), np.arange(1.0, 11.0))] * seeds
 
 
 def test_spreads_have_normal_theory_intervals():
@@ -298,6 +444,35 @@ def test_lqr_is_judged_by_speed_and_by_spread():
     assert verdict("lqr_faster", quick, never, environment=LQR) == HOLDS, "never is later than all"
     late = [*controlled("rsa2c-kme", 0.1, 1e9, 2.0), *controlled("rsa2c-cme", 0.1, 1e9, 9.0)]
     assert verdict("lqr_faster", late, slow, environment=LQR) == FAILS
+
+
+def basis(id, environment=PENDULUM, preset="default", alone=()):
+    records = several(OURS, environment=environment, preset=preset)
+    return verdicts.rests_on(Selection(records, alone), paper.claim(id), environment, preset)
+
+
+def test_a_verdict_says_what_it_rests_on(tmp_path):
+    assert basis("mild_noise_drop") == "noise at evaluation only, levels as variances; CPU a processor"
+    assert basis("kme_order_late") == "attributions of the attribution critic during training; CPU a processor"
+    assert basis("kme_order_late", preset="paper").startswith("attributions of the Value Critic")
+    assert basis("lighter_walker", WALKER) == "counted, with the dictionaries at the end of training"
+    assert basis("ppo_slower") == "no run was timed alone; the paper timed ppo on a GPU"
+    timed = alone(tmp_path, *SLOWEST_SAC)
+    assert basis("modest_runtime_overhead", alone=timed) == "CPU clock, each run alone on a machine"
+    assert basis("capacity_bottleneck_ant", "Ant-v5").startswith("one run can refute it; final evaluation")
+
+
+def test_every_claim_rests_on_something_and_its_note_is_beside_its_verdict():
+    environments = [PENDULUM, LQR, WALKER, "Ant-v5"]
+    records = [item for each in environments for item in several(OURS, environment=each)]
+    table = verdicts.claims_table(Selection(records), environments, ["default"])
+    assert all(table.column("rests on"))
+    notes = [note for note in table.column("note") if note]
+    assert notes == [claim.note for claim in paper.claims() for _ in claim.environments if claim.note]
+    assert sum(verdicts.tally(table.column("verdict")).values()) == len(table.rows) == len(notes) + sum(
+        len(claim.environments) for claim in paper.claims() if not claim.note)  # fmt: skip
+    assert f"{SHARED} {table.column('verdict').count(SHARED)}" in table.notes[0]
+    assert "step_flops, memory_left are counted" in " ".join(table.notes)
 
 
 @pytest.mark.parametrize("id", [claim.id for claim in paper.claims() if "importance" in claim.statistic

@@ -7,7 +7,7 @@ from rsa2c import statistics
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
 from rsa2c.files import StorageError
-from rsa2c.reproduce import build, claims, figures, grids, paper, rates, read_records, tables
+from rsa2c.reproduce import build, claims, figures, findings, grids, paper, rates, read_records, tables, verdicts
 from rsa2c.reproduce.archive import COLUMNS, append_records
 from rsa2c.reproduce.cells import Part, Spread, Table
 from rsa2c.reproduce.records import Curve, Record
@@ -195,14 +195,14 @@ def test_time_to_solution_counts_runs_that_never_arrive():
     ("means", "verdict"),
     [
         ({"rsa2c_kme": -140.0, "rsa2c_cme": -140.0, "advanced_ac": -160.0, "uniform_shap": -160.0, "rkhs_ac": -900.0},
-         claims.HOLDS),
+         findings.HOLDS),
         ({"rsa2c_kme": -180.0, "rsa2c_cme": -140.0, "advanced_ac": -160.0, "uniform_shap": -160.0, "rkhs_ac": -900.0},
-         claims.FAILS),
+         findings.FAILS),
         ({"rsa2c_kme": -144.0, "rsa2c_cme": -140.0, "advanced_ac": -160.0, "uniform_shap": -160.0, "rkhs_ac": -900.0},
-         claims.OPEN),
+         findings.OPEN),
         ({"rsa2c_kme": -159.0, "rsa2c_cme": -140.0, "advanced_ac": -160.0, "uniform_shap": -160.0, "rkhs_ac": -900.0},
-         claims.FAILS),  # higher, but not substantially
-        ({}, claims.OPEN),
+         findings.FAILS),  # higher, but not substantially
+        ({}, findings.OPEN),
     ],
 )  # fmt: skip
 def test_a_verdict_follows_from_every_comparison(means, verdict):
@@ -210,26 +210,26 @@ def test_a_verdict_follows_from_every_comparison(means, verdict):
     found = claims.judge(study(**means), claim, "Pendulum-v1", "default")
     assert found.verdict == verdict
     assert len(found.comparisons) == (6 if means else 0)
-    if verdict == claims.HOLDS:
+    if verdict == findings.HOLDS:
         partial = {name: mean for name, mean in means.items() if name != "rkhs_ac"}
         found = claims.judge(study(**partial), claim, "Pendulum-v1", "default")
-        assert found.verdict == claims.OPEN and "not run: rkhs-ac" in str(found)
-        few = Selection([item for item in study(**means).records if item.seed < claims.FEWEST_SEEDS - 1])
-        assert claims.judge(few, claim, "Pendulum-v1", "default").verdict == claims.OPEN
+        assert found.verdict == findings.OPEN and "not run: rkhs-ac" in str(found)
+        few = Selection([item for item in study(**means).records if item.seed < findings.FEWEST_SEEDS - 1])
+        assert claims.judge(few, claim, "Pendulum-v1", "default").verdict == findings.OPEN
 
 
 def test_lower_is_written_as_a_gain_and_similar_has_a_margin():
     quick = [made("rsa2c-kme", s, -140.0 + s) for s in range(5)]
     slow = [made("rsa2c-cme", s, -210.0 + s) for s in range(5)]
     found = claims.judge(Selection([*quick, *slow]), paper.claim("kme_earlier"), "Pendulum-v1", "default")
-    assert found.verdict == claims.HOLDS and found.comparisons[0].effect.value > 0
+    assert found.verdict == findings.HOLDS and found.comparisons[0].effect.value > 0
 
     comparable = paper.claim("comparable_returns")
     near = [made("sac", s, -139.0 + s, "rl-zoo") for s in range(5)]
     far = [made("sac", s, -80.0 + s, "rl-zoo") for s in range(5)]
     both = [*quick, *(made("rsa2c-cme", s, -140.0 + s) for s in range(5))]
-    assert claims.judge(Selection([*both, *near]), comparable, "Pendulum-v1", "default").verdict == claims.HOLDS
-    assert claims.judge(Selection([*both, *far]), comparable, "Pendulum-v1", "default").verdict == claims.FAILS
+    assert claims.judge(Selection([*both, *near]), comparable, "Pendulum-v1", "default").verdict == findings.HOLDS
+    assert claims.judge(Selection([*both, *far]), comparable, "Pendulum-v1", "default").verdict == findings.FAILS
 
 
 def test_a_method_that_never_arrives_is_later_than_one_that_arrives_late():
@@ -239,7 +239,8 @@ def test_a_method_that_never_arrives_is_later_than_one_that_arrives_late():
     sac = [made("sac", s, -800.0, "rl-zoo", curve=stuck, steps=2000, seconds=2.0) for s in range(5)]
     ours = [made(name, s, -140.0, seconds=50.0) for name in ("rsa2c-kme", "rsa2c-cme") for s in range(5)]
     ours += [made("ppo", s, -140.0, "rl-zoo", seconds=50.0) for s in range(5)]
-    assert claims.judge(Selection([*sac, *ours]), claim, "Pendulum-v1", "default").verdict == claims.FAILS
+    timed = Selection([], [*sac, *ours])
+    assert claims.judge(timed, claim, "Pendulum-v1", "default").verdict == findings.FAILS
 
 
 def test_memory_and_time_are_judged_by_themselves():
@@ -250,16 +251,17 @@ def test_memory_and_time_are_judged_by_themselves():
         curve = Curve(steps, seconds, np.full(11, -140.0), np.full(11, np.nan), np.arange(11.0))
         names = ("rsa2c-kme", "rsa2c-cme")
         runs = [made(name, s, -140.0, states=states, curve=curve) for name in names for s in range(5)]
-        return [claims.judge(Selection(runs), claim, "Pendulum-v1", "default").verdict for claim in (memory, time)]
+        timed = Selection(runs, runs)
+        return [claims.judge(timed, claim, "Pendulum-v1", "default").verdict for claim in (memory, time)]
 
-    assert verdicts(150, steps / 1e3) == [claims.HOLDS, claims.HOLDS]
-    assert verdicts(512, steps**4 / 1e18) == [claims.FAILS, claims.FAILS], "full; time grows with the history"
+    assert verdicts(150, steps / 1e3) == [findings.HOLDS, findings.HOLDS]
+    assert verdicts(512, steps**4 / 1e18) == [findings.FAILS, findings.FAILS], "full; time grows with the history"
 
 
 def test_balance_over_training_is_compared_with_its_own_beginning():
     claim = paper.claim("cme_balanced_late")
     uneven, even = (dict(zip("abc", shares, strict=True)) for shares in ((0.98, 0.01, 0.01), (0.34, 0.33, 0.33)))
-    for early, late, verdict in ((uneven, even, claims.HOLDS), (even, uneven, claims.FAILS)):
+    for early, late, verdict in ((uneven, even, findings.HOLDS), (even, uneven, findings.FAILS)):
         runs = [made("rsa2c-cme", s, -140.0, importances={"early": early, "late": late}) for s in range(6)]
         assert claims.judge(Selection(runs), claim, "Pendulum-v1", "default").verdict == verdict
 
@@ -282,10 +284,10 @@ def test_orders_of_importance_are_shares_of_seeds():
     features = claim.order
     shares = dict(zip(features, (0.6, 0.3, 0.1), strict=True))
     right = [made("rsa2c-kme", s, -140.0, importances={"early": shares, "late": shares}) for s in range(6)]
-    assert claims.judge(Selection(right), claim, "Pendulum-v1", "default").verdict == claims.HOLDS
+    assert claims.judge(Selection(right), claim, "Pendulum-v1", "default").verdict == findings.HOLDS
     shares = dict(zip(features, (0.1, 0.3, 0.6), strict=True))
     wrong = [made("rsa2c-kme", s, -140.0, importances={"early": shares, "late": shares}) for s in range(6)]
-    assert claims.judge(Selection(wrong), claim, "Pendulum-v1", "default").verdict == claims.FAILS
+    assert claims.judge(Selection(wrong), claim, "Pendulum-v1", "default").verdict == findings.FAILS
 
 
 def test_the_papers_features_are_spelled_as_the_environments_spell_them():
@@ -299,9 +301,9 @@ def test_the_papers_features_are_spelled_as_the_environments_spell_them():
 
 
 def test_every_claim_of_an_environment_is_in_its_table():
-    table = claims.claims_table(study(rsa2c_kme=-140.0), ["Pendulum-v1"], ["default"])
+    table = verdicts.claims_table(study(rsa2c_kme=-140.0), ["Pendulum-v1"], ["default"])
     assert len(table.rows) == sum("Pendulum-v1" in claim.environments for claim in paper.claims())
-    assert {row[-1] for row in table.rows} <= {claims.HOLDS, claims.FAILS, claims.OPEN}
+    assert set(table.column("verdict")) <= {findings.HOLDS, findings.FAILS, findings.OPEN, findings.SHARED}
 
 
 def test_the_random_iterate_weighs_early_epochs_more_and_a_known_rate_is_found():

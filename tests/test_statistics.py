@@ -322,6 +322,13 @@ def test_a_bad_level_of_a_std_is_named():
         st.std(TWO[0], level=95)
 
 
+def test_a_mean_s_interval_follows_from_mean_and_standard_deviation():
+    scores = np.random.default_rng(3).normal(5.0, 2.0, 12)
+    found, direct = st.mean_of(scores.mean(), scores.std(), 12, 0.9), st.mean(scores, 0.9)
+    assert (found.value, found.low, found.high) == pytest.approx((direct.value, direct.low, direct.high))
+    assert not st.mean_of(5.0, 0.0, 1).has_interval
+
+
 def test_means_have_student_s_and_welch_s_intervals():
     ours, theirs = RNG.normal(1.0, 2.0, 6), RNG.normal(0.0, 0.5, 9)
     found = st.mean(ours, 0.9)

@@ -1,7 +1,7 @@
 """The paper's tables and figures reproduced: run or reuse the sweep, then write the paper's results next to ours.
 
-`studies.yaml` says what is run, `records` holds what tables need from a run and `archive` stores it; `tables`,
-`figures` and `claims` make the rest.
+`studies.yaml` says what is run, `records` holds what tables need from a run and `archive` stores it; `tables` and
+`figures` make the rest, and `claims` the verdicts on what the paper says.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import yaml
 
 from rsa2c.errors import ConfigError, NotFoundError, RSA2CError, described, did_you_mean
 from rsa2c.files import PathLike, holding, write_atomically
-from rsa2c.reproduce import claims, figures, lqr_tables, sizes, tables
+from rsa2c.reproduce import figures, lqr_tables, sizes, tables, verdicts
+from rsa2c.reproduce.alone import read_alone
 from rsa2c.reproduce.archive import append_records, read_records
 from rsa2c.reproduce.cells import Table
 from rsa2c.reproduce.records import Record, record
@@ -106,10 +107,10 @@ def collect(
 
 def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | None = None) -> list[Path]:
     """Write tables and figures of a study to `out`, from the new records and those kept there; beeswarms and heatmaps
-    are made for the new records only, whose run folders are under `runs`."""
+    are made for the new records only, whose run folders are under `runs`. Trainings timed alone are beside `out`."""
     out = Path(out)
     records, written = keep(target, new, out)
-    study = Selection(records)
+    study = Selection(records, read_alone(out.parent))
     environments = list(dict.fromkeys(item.environment for item in records))
     made = build(study, environments, out)
     for table in made:
@@ -173,7 +174,7 @@ def build(study: Selection, environments: Sequence[str], folder: PathLike | None
             made.append(sizes.sizes_table(environment, sizes.read_rows(environment, folder)))
         if any(item.grid.startswith("correction") and item.environment == environment for item in study.records):
             made.append(tables.corrections(study, environment))
-    made.append(claims.claims_table(study, environments))
+    made.append(verdicts.claims_table(study, environments))
     return [table for table in made if table.rows]
 
 

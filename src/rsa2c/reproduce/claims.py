@@ -5,34 +5,41 @@ that. Each comparison has a range in which the claim holds; it holds if its whol
 whole interval is outside, and is inconclusive otherwise, or with fewer than `FEWEST_SEEDS` seeds on one side. A claim
 holds when every comparison it makes was made and holds; it does not hold when one fails.
 
+Fewer seeds do for two kinds of claims. What is counted and not sampled has the range over all pairs of runs as its
+interval, and one run of each method is enough. What can be reached is proved by one run that reaches it, and what
+cannot be reached is refuted by one, if the interval over that run's episodes allows it.
+
 The intervals of a claim hold together (Bonferroni): a single lucky noise level or pair of methods does not prove it,
 nor does a single unlucky one refute it. Means have Student's and Welch's intervals, standard deviations normal-theory
 ones, shares of runs exact ones, medians bootstrap ones. The moment a threshold was passed is known up to the spacing
-of evaluations, by which effects are widened. Times are those of runs that shared a machine: they are compared as
-ratios, whose intervals are widened by the factor `SHARED`.
+of evaluations, by which effects are widened. Whoever is said to arrive sooner, or to end nearer to the optimum, has to
+arrive: the claim fails if it is established that most of its runs do not.
+
+Clocks are compared only between trainings that had a machine to themselves. Where a method has none, the claim is not
+measured alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from rsa2c import statistics
 from rsa2c.baselines.settings import BASELINES, PRESET
-from rsa2c.reproduce import paper
-from rsa2c.reproduce.cells import NOTHING, Table, interval
-from rsa2c.reproduce.effects import MARGIN, SHARED, claimed_range, effect_of
+from rsa2c.reproduce.effects import claimed_range, effect_of, of_best_run
+from rsa2c.reproduce.findings import FAILS, HOLDS, OPEN, SHARED, Comparison, Finding
 from rsa2c.reproduce.measures import (
+    ARRIVALS,
     BUDGETS,
+    CLOCKS,
+    COUNTED,
     EARLIEST,
     MEASURES,
     NOISY,
     SPREADS,
-    TIMES,
     Measure,
     in_order,
     mean_return,
@@ -44,70 +51,11 @@ from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.selection import UNSTABLE, Selection
 from rsa2c.statistics import Estimate
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
-FEWEST_SEEDS = 5
-"""With fewer, complete separation by chance is not rare, and whether scores are normal cannot be checked."""
 NOISE_LEVELS = (0.0, 0.001, 0.005, 0.01)
 """The variances of the paper's main noise tables."""
 
 Runs = dict[str, list[Record]]
 Values = dict[str, list[float]]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One effect of a claim with the seeds behind its smaller side; the claim holds for effects in (low, high]."""
-
-    subject: str
-    name: str
-    effect: Estimate
-    seeds: int
-    low: float
-    high: float
-    case: str = ""
-    """The noise level or number of distractors, if the claim is about several."""
-
-    @property
-    def verdict(self) -> str:
-        """The verdict of this comparison alone."""
-        effect = self.effect
-        if self.seeds < FEWEST_SEEDS or np.isnan([effect.value, effect.low, effect.high]).any():
-            return OPEN
-        if self.low < effect.low and effect.high <= self.high:
-            return HOLDS
-        return FAILS if effect.high <= self.low or effect.low > self.high else OPEN
-
-    @property
-    def slack(self) -> float:
-        """How far inside the range the effect is."""
-        return min(self.effect.value - self.low, self.high - self.effect.value)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim's verdict under one preset on one environment, with the comparisons behind it."""
-
-    claim: Claim
-    environment: str
-    preset: str
-    comparisons: list[Comparison]
-    missing: list[str]
-    """Methods of the claim without runs."""
-    verdict: str
-    unmeasured: list[str] = field(default_factory=list)
-    """Methods whose runs lack what the claim is about."""
-
-    def __str__(self) -> str:
-        shown = []
-        for name in dict.fromkeys(item.name for item in self.comparisons):
-            worst = min((item for item in self.comparisons if item.name == name), key=lambda item: item.slack)
-            what = f"{name}, at worst ({worst.case})" if worst.case else name
-            shown.append(f"{what}: {interval(worst.effect)}")
-        if self.missing and self.comparisons:
-            shown.append(f"not run: {', '.join(self.missing)}")
-        if self.unmeasured:
-            shown.append(f"not measured: {', '.join(self.unmeasured)}")
-        return "; ".join(shown) or NOTHING
 
 
 def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Finding:
@@ -118,9 +66,14 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
     comparisons: list[Comparison] = []
     measured = []
     for case, measure, runs in cases:
-        of = _values(claim, measure, runs)
-        soonest = _values(claim, EARLIEST[claim.statistic], runs) if claim.statistic in EARLIEST else of
-        measured.append({name for name, values in of.items() if values})
+        bound = _bound(claim.statistic, runs)
+        found = _measured(claim, measure, runs)
+        of = _limited(found, bound)
+        soonest = of
+        if claim.statistic in EARLIEST:
+            soonest = _limited(_measured(claim, EARLIEST[claim.statistic], runs), bound)
+        measured.append({name for name, values in found.items() if values})
+        comparisons += _arrivals(claim, case, found, bound, level)
         comparisons += _comparisons(study, claim, case, runs, of, soonest, level)
     methods = (*claim.subject, *claim.against)
     missing = [name for name in methods if not all(runs[name] for *_, runs in cases) or not cases]
@@ -129,59 +82,23 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
     return Finding(claim, environment, preset, comparisons, missing, verdict, unmeasured)
 
 
-def claims_table(study: Selection, environments: Sequence[str], presets: Sequence[str] = ("paper", "default")) -> Table:
-    """Every claim about these environments, with verdicts under the presets that were run."""
-    rows: list[list[Any]] = []
-    ran = {(item.environment, item.preset) for item in study.records}
-    for claim in paper.claims():
-        for environment in claim.environments:
-            for preset in presets if environment in environments else ():
-                if (environment, preset) in ran:
-                    finding = judge(study, claim, environment, preset)
-                    said = f"“{claim.quote}” ({claim.where})"
-                    rows.append([said, environment, preset, claim.statistic, finding, finding.verdict])
-    columns = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict"]
-    meanings = paper.document()["statistics"]
-    used = dict.fromkeys(row[3] for row in rows)
-    counts = []
-    for preset in dict.fromkeys(row[2] for row in rows):
-        holds, fails, unsaid = tally(row[-1] for row in rows if row[2] == preset)
-        counts.append(f"{preset}: {holds} hold, {fails} do not, {unsaid} are inconclusive")
-    notes = [
-        "; ".join(counts) + ".",
-        "Effects have the sign that makes what the paper says positive, with intervals over seeds that hold together "
-        "with 95% for each claim: Welch's or Student's, of standard deviations (divisor n - 1) normal-theory ones, of "
-        "medians bootstrap ones; a single run has none. For claims that something is similar or small they are plain "
-        f"differences, and up to {MARGIN:.0%} of what is compared counts as similar or small; what the paper calls "
-        "substantial, significant or large must exceed that. If a claim is about several noise levels, the worst is "
-        f"shown. With fewer than {FEWEST_SEEDS} seeds, or if a method of the claim was not run or not measured, it "
-        "cannot hold. The moment a threshold was passed is known up to the spacing of evaluations, by which "
-        "intervals are widened.",
-        "Times are of runs that shared a machine, where identical variants differ by factors of 0.6 to 1.3: effects "
-        f"of {', '.join(TIMES)} are relative differences whose intervals are widened by a factor of {SHARED:g} either "
-        "way, so that smaller differences are inconclusive.",
-        "Statistics: " + "; ".join(f"`{name}`, {meanings[name]}" for name in used) + ".",
-    ]
-    return Table("claims", "The paper's claims", columns, rows, notes)
-
-
-def tally(verdicts: Iterable[str]) -> list[int]:
-    """How many hold, do not hold, and are inconclusive."""
-    found = list(verdicts)
-    return [found.count(verdict) for verdict in (HOLDS, FAILS, OPEN)]
-
-
 def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Iterator[tuple[str, Measure, Runs]]:
-    """What is measured of which runs: once, or for each noise level or number of distractors."""
+    """What is measured of which runs: once, or for each noise level, number of distractors or simulator."""
 
-    def runs(**wanted: object) -> Runs:
+    def runs(timed: bool = False, **wanted: object) -> Runs:
         def of(name: str) -> list[Record]:
+            chosen = replace(study, records=study.alone) if timed else study
             own = PRESET if name in BASELINES else preset
-            return study.of(environment=environment, preset=own, algorithm=name, **wanted)
+            return chosen.of(environment=environment, preset=own, algorithm=name, **wanted)
 
         return {name: of(name) for name in (*claim.subject, *claim.against)}
 
-    if claim.statistic in NOISY:
+    if claim.statistic in CLOCKS:
+        simulators = sorted({item.varied for item in study.alone if item.environment == environment})
+        for varied in simulators:
+            case = varied if len(simulators) > 1 else ""
+            yield case, MEASURES[claim.statistic], runs(timed=True, varied=varied)
+    elif claim.statistic in NOISY:
         levels = NOISE_LEVELS[-1:] if claim.noise == "largest" else NOISE_LEVELS
         for level in levels:
             yield f"noise {level:g}" if len(levels) > 1 else "", partial(NOISY[claim.statistic], level=level), runs()
@@ -201,18 +118,20 @@ def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Ite
         yield "", MEASURES[claim.statistic], runs()
 
 
-def _values(claim: Claim, measure: Measure, runs: Runs) -> Values:
-    """What is measured of each method's runs, without those that lack it, and limited by a bound. If no run of any
-    method is within the bound, nothing is measured: they may still differ."""
+def _measured(claim: Claim, measure: Measure, runs: Runs) -> Values:
+    """What is measured of each method's runs, without those that lack it; a spread takes at least two."""
     measured = {name: [measure(item) for item in found] for name, found in runs.items()}
     kept = {name: [value for value in values if not np.isnan(value)] for name, values in measured.items()}
-    bound = _bound(claim.statistic, runs)
-    if not any(value < bound for values in kept.values() for value in values):
-        return {name: [] for name in kept}
-    kept = {name: [min(value, bound) for value in values] for name, values in kept.items()}
-    if claim.statistic in SPREADS:
-        return {name: values if len(values) > 1 else [] for name, values in kept.items()}
-    return kept
+    fewest = 2 if claim.statistic in SPREADS else 1
+    return {name: values if len(values) >= fewest else [] for name, values in kept.items()}
+
+
+def _limited(found: Values, bound: float) -> Values:
+    """The same, limited by a bound. If no run of any method is within it, nothing can be compared: they may still
+    differ."""
+    if not any(value < bound for values in found.values() for value in values):
+        return {name: [] for name in found}
+    return {name: [min(value, bound) for value in values] for name, values in found.items()}
 
 
 def _bound(statistic: str, runs: Runs) -> float:
@@ -221,6 +140,26 @@ def _bound(statistic: str, runs: Runs) -> float:
     if statistic in BUDGETS:
         return 2.0 * max((BUDGETS[statistic](item) for found in runs.values() for item in found), default=0.0)
     return {"lqr_gap": UNSTABLE, "lqr_spread": float(np.log(UNSTABLE))}.get(statistic, np.inf)
+
+
+def _arrivals(claim: Claim, case: str, found: Values, bound: float, level: float) -> list[Comparison]:
+    """Of each subject that is said to be sooner or nearer and of which no run arrives, the share of runs that do: a
+    claim about them is one about most of them."""
+    if claim.statistic not in ARRIVALS or claim.direction != "lower":
+        return []
+    nowhere = [name for name in claim.subject if found[name] and min(found[name]) >= bound]
+    return [
+        Comparison(
+            name,
+            f"{name}, share of runs that {ARRIVALS[claim.statistic]}",
+            statistics.share(np.zeros(len(found[name])), level),
+            len(found[name]),
+            0.5,
+            1.0,
+            case,
+        )
+        for name in nowhere
+    ]
 
 
 def _comparisons(
@@ -244,8 +183,24 @@ def _comparisons(
             name = f"{one} against {other}" if other else one
             seeds = min(len(of[one]), len(of[other])) if other else len(of[one])
             low, high = claimed_range(claim, runs[one], theirs)
-            found.append(Comparison(one, name, effect, seeds, low, high, case))
+            item = Comparison(one, name, effect, seeds, low, high, case)
+            if claim.statistic in COUNTED:
+                item = replace(item, fewest=1)
+            if claim.one_run:
+                item = _with_best_run(claim, item, runs[one], runs.get(other, []), level)
+            found.append(item)
     return found
+
+
+def _with_best_run(
+    claim: Claim, item: Comparison, ours: list[Record], theirs: list[Record], level: float
+) -> Comparison:
+    """A comparison with the one of the best run, which is decided by that run's episodes."""
+    best = [max(run.mean for run in theirs)] if theirs else None
+    low, high = claimed_range(claim, ours, best)
+    name = f"best run of {item.name}"
+    single = Comparison(item.subject, name, of_best_run(ours, theirs, level), 1, low, high, item.case, fewest=1)
+    return replace(item, best=single, deciding=HOLDS if claim.one_run == "proves" else FAILS)
 
 
 def _verdict(claim: Claim, comparisons: list[Comparison], absent: set[str]) -> str:
@@ -259,7 +214,9 @@ def _verdict(claim: Claim, comparisons: list[Comparison], absent: set[str]) -> s
         of_subject.append(_most(each, len(claim.against)) if claim.most else _every(each))
     verdict = _every(of_subject)
     needed = set(claim.subject) if claim.most else {*claim.subject, *claim.against}
-    return OPEN if verdict == HOLDS and needed & absent else verdict
+    if verdict == FAILS or not needed & absent:
+        return verdict
+    return SHARED if claim.statistic in CLOCKS else OPEN
 
 
 def _every(verdicts: list[str]) -> str:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from rsa2c import statistics
 from rsa2c.reproduce import paper
-from rsa2c.reproduce.measures import MEDIANS, SHARES, SPREADS, TIMES
+from rsa2c.reproduce.measures import COUNTED, MEDIANS, SHARES, SPREADS, TIMES
 from rsa2c.reproduce.paper import Claim
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.selection import Selection
@@ -15,8 +15,6 @@ from rsa2c.statistics import Estimate
 
 MARGIN = 0.1
 """Share of what is compared with that still counts as similar and not yet as substantial."""
-SHARED = 2.0
-"""Runs of identical variants, side by side on one machine, were seen to differ in time by factors of 0.6 to 1.3."""
 
 
 def effect_of(
@@ -25,6 +23,8 @@ def effect_of(
     """The statistic, or its difference from that of the other method."""
     if statistic in SPREADS:
         return statistics.std(ours, level) if theirs is None else statistics.std_difference(ours, theirs, level)
+    if statistic in COUNTED:
+        return _counted(ours, [0.0] if theirs is None else theirs)
     if statistic in TIMES:
         return _relative(study, ours, theirs, level)
     if statistic == "probability_of_improvement" and theirs is not None:
@@ -44,10 +44,32 @@ def _median(study: Selection, ours: ArrayLike, theirs: ArrayLike | None, level: 
 
 
 def _relative(study: Selection, ours: list[float], theirs: list[float] | None, level: float) -> Estimate:
-    """Ratio of median times, minus one, with an interval widened for runs that shared a machine."""
+    """median(a) / median(b) - 1 of times."""
     found = _median(study, np.log(ours), None if theirs is None else np.log(theirs), level)
-    low, high = np.exp(found.low) / SHARED, np.exp(found.high) * SHARED
-    return Estimate(float(np.exp(found.value) - 1.0), float(low - 1.0), float(high - 1.0))
+    return Estimate(*(float(np.expm1(each)) for each in (found.value, found.low, found.high)))
+
+
+def _counted(ours: list[float], theirs: list[float]) -> Estimate:
+    """median(a) - median(b), and the range [min a - max b, max a - min b] of the difference over all pairs of runs."""
+    middle = float(np.median(ours) - np.median(theirs))
+    return Estimate(middle, min(ours) - max(theirs), max(ours) - min(theirs))
+
+
+def of_best_run(ours: list[Record], theirs: list[Record], level: float) -> Estimate:
+    """max_i a_i - max_j b_j of the returns of runs, or max_i a_i if there is no other method.
+
+    Each return has Student's interval over its episodes, none if their number is unknown; those of all runs hold
+    together.
+    """
+    level = 1.0 - (1.0 - level) / (len(ours) + len(theirs))
+    best, other = _best(ours, level), _best(theirs, level) if theirs else Estimate(0.0, 0.0, 0.0)
+    return Estimate(best.value - other.value, best.low - other.high, best.high - other.low)
+
+
+def _best(runs: list[Record], level: float) -> Estimate:
+    found = [item.returns[0.0] for item in runs]
+    each = [statistics.mean_of(item.mean, item.std, item.episodes or 1, level) for item in found]
+    return Estimate(*(float(np.max([getattr(one, name) for one in each])) for name in ("value", "low", "high")))
 
 
 def claimed_range(claim: Claim, runs: list[Record], theirs: list[float] | None) -> tuple[float, float]:

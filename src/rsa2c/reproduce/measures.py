@@ -20,6 +20,10 @@ SPREADS = ("seed_spread", "noise_spread", "lqr_spread")
 """Statistics that are standard deviations over seeds."""
 TIMES = ("step_time", "time_to_solution")
 """Statistics that compare the clocks of several runs: their effects are relative differences."""
+CLOCKS = (*TIMES, "epoch_growth")
+"""Statistics of the clock: measured only in trainings that had a machine to themselves."""
+COUNTED = ("step_flops", "memory_left")
+"""Statistics that are counted and not sampled: one run of each method is enough."""
 SHARES = ("importance_order",)
 """Statistics that are true or false for each run."""
 MEDIANS = ("steps_to_threshold", "epoch_growth", "lqr_gap", "lqr_steps")
@@ -132,3 +136,11 @@ BUDGETS: dict[str, Measure] = {
     "lqr_steps": lambda item: item.steps,
 }
 """How much of such a quantity a run had available; a run that never succeeded used all of it."""
+ARRIVALS = {
+    "steps_to_threshold": "reach the threshold",
+    "time_to_solution": "reach the threshold",
+    "lqr_steps": "become stable",
+    "lqr_gap": "end stable",
+    "lqr_spread": "end stable",
+}
+"""What a run has to do before such a statistic says anything of it."""

@@ -104,6 +104,8 @@ class Claim(Source):
     """Whether the claim is about a substantial, large or significant effect: more than a margin."""
     most: bool = False
     """Whether the claim is about most of `against`, not all."""
+    one_run: Literal["proves", "refutes"] | None = None
+    """What a single run can do to a claim about what can, or cannot, be reached."""
     note: str | None = None
 
 

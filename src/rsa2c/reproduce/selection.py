@@ -21,9 +21,10 @@ UNSTABLE = 100.0
 
 @dataclass(frozen=True)
 class Selection:
-    """The records of a study, and the seed of its bootstrap intervals."""
+    """The records of a study, trainings that were timed alone, and the seed of its bootstrap intervals."""
 
     records: Sequence[Record]
+    alone: Sequence[Record] = ()
     seed: int = 0
 
     @property

@@ -25,7 +25,17 @@ from rsa2c.statistics.curves import (
     steps_to_threshold,
     total_variation,
 )
-from rsa2c.statistics.estimates import LEVEL, Estimate, mean, mean_difference, mean_std, share, std, std_difference
+from rsa2c.statistics.estimates import (
+    LEVEL,
+    Estimate,
+    mean,
+    mean_difference,
+    mean_of,
+    mean_std,
+    share,
+    std,
+    std_difference,
+)
 from rsa2c.statistics.importances import evenness, follows_order
 
 __all__ = [
@@ -45,6 +55,7 @@ __all__ = [
     "iqm",
     "mean",
     "mean_difference",
+    "mean_of",
     "mean_std",
     "median_steps",
     "percentile_interval",

@@ -59,6 +59,14 @@ def mean(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     return _student(float(array.mean()), _square_error(array), len(array) - 1, level)
 
 
+def mean_of(value: float, std: float, count: int, level: float = LEVEL) -> Estimate:
+    """A mean of `count` numbers with Student's interval, from the mean and the standard deviation (divisor n)."""
+    check_level(level)
+    if count < 2:
+        return Estimate.alone(value)
+    return _student(value, std**2 / (count - 1), count - 1, level)
+
+
 def mean_difference(scores: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Estimate:
     """mean(scores) - mean(other) with Welch's interval."""
     ours, theirs = checked_runs(scores, "scores"), checked_runs(other, "scores of the other method")
