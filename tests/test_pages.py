@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import re
 from pathlib import Path
 
@@ -93,6 +94,22 @@ def test_formulas_stand_beside_the_lines_that_compute_them():
     assert len(rows) > 20
     for line, name, path in rows:
         assert line in source_of(ROOT / path, name), f"{path}: {name} has no line {line!r}"
+
+
+def test_the_noise_that_the_notes_quote_is_in_the_study_s_table():
+    def numbers(cells):
+        return [float(cell.split(" ")[0]) for cell in cells]
+
+    text = (ROOT / "docs" / "notes-on-the-paper.md").read_text(encoding="utf-8")
+    head, *lines = [line.strip("| ").split(" | ") for line in re.findall(r"^\| (?:variance|0\.\d+) \|.*", text, re.M)]
+    assert len(lines) == 3
+    study = (ROOT / "results" / "pendulum" / "noise_pendulum.csv").read_text(encoding="utf-8").splitlines()
+    rows = {row["variance"]: row for row in csv.DictReader(study) if row["variant"] == "rsa2c-kme"}
+    columns = ["paper, level as variance", *(f"`default`, {name}" for name in head[2:])]
+    for level, *quoted in lines:
+        assert numbers(quoted) == numbers([rows[level][column] for column in columns])
+    ours, said = numbers(rows["0.01"][column] for column in (columns[-1], "paper, level as standard deviation"))
+    assert f"gave us {ours} and the paper has {said}." in " ".join(text.split())
 
 
 def source_of(path, name):

@@ -113,12 +113,13 @@ def _noise_notes(environment: str, levels: list[float], columns: list[str]) -> l
         notes[0] += f" Not run here: {', '.join(absent)}."
     published = sorted({row.noise_variance for row in paper.returns() if row.environment == environment})
     if published:
+        beside = f", where “{TRAINED}” beside it is the released code's protocol at its own level"
+        meeting = beside if TRAINED in run else ""
         squares = [f"{level:g} ({level**2:g})" for level in published if round(level**2, 9) not in levels]
         notes.append(
             "The paper does not say which protocol its numbers have. It calls its levels variances; its released code "
             "uses them as standard deviations. So each of its numbers stands in the row of that variance, and again in "
-            f"the row of that standard deviation. The second is the one to compare with {TRAINED} if both protocol and "
-            f"levels are to be the released code's. Levels without such a row, and the variances they would be: "
+            f"the row of that standard deviation{meeting}. Levels that have no such row here, and their squares: "
             f"{', '.join(squares)}."
         )
     return notes
