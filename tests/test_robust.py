@@ -21,13 +21,14 @@ from rsa2c.algorithm.sensors import NoisySensors
 from rsa2c.algorithm.streams import Streams
 from rsa2c.algorithm.workers import Workers
 from rsa2c.cli import main
-from rsa2c.config import Config, NoisyTraining, NoRobustness, SmoothPolicy
+from rsa2c.config import Config, NoisyTraining, NoRobustness, SmoothPolicy, WiderScale
 from rsa2c.errors import ConfigError
 from rsa2c.runs.folder import Run
 from test_workers import content, trained
 
 SMALL: dict[str, Any] = {"n_envs": 4, "horizon": 50, "capacity": 40, "seed": 3}
 NOISE: dict[str, Any] = {"robust": "noise", "robust_noise": 0.2, "robust_ramp": 4_000}
+SCALE: dict[str, Any] = {"robust": "scale", "robust_noise": 0.2}
 SMOOTH: dict[str, Any] = {"robust": "smooth", "robust_noise": 0.2, "robust_ramp": 4_000, "robust_penalty": 0.5}
 
 
@@ -119,6 +120,22 @@ def test_policy_critics_and_scale_see_the_noise_and_rewards_do_not():
         noisy.state.scale.variance, 0.7 * before.scale.variance + 0.3 * seen.raw_states.var(axis=0), rtol=1e-9
     )
     assert (noisy.state.scale.variance > plain.state.scale.variance + 0.1).all()
+
+
+@pytest.mark.parametrize("units", ["raw", "normalised"])
+def test_a_wider_scale_includes_the_errors(units):
+    """Training sees what it would see anyway; the kernel's standard deviations are those of wrong measurements."""
+    fields = {**SMALL, "robust": "scale", "robust_noise": 3.0, "robust_units": units}
+    plain, wide = rsa2c.RSA2C("Pendulum-v1", **SMALL), rsa2c.RSA2C("Pendulum-v1", **fields)
+    for agent in (plain, wide):
+        agent.run_epoch()
+    clean, seen = (agent.workers.share.blocks[0].batch for agent in (plain, wide))
+    assert np.array_equal(seen.raw, clean.raw) and np.array_equal(seen.rewards, clean.rewards)
+    variance = wide.state.scale.variance
+    np.testing.assert_array_equal(variance, plain.state.scale.variance)
+    errors = 9.0 if units == "raw" else 9.0 * variance
+    np.testing.assert_allclose(wide.policy_mean.kernel.metric.std, np.sqrt(variance + errors))
+    np.testing.assert_allclose(seen.points, wide.policy_mean.kernel.metric(seen.raw), atol=1e-5)
 
 
 def test_trials_have_the_mixture_at_full_size_the_same_for_both_policies(monkeypatch):
@@ -245,7 +262,7 @@ def test_the_model_does_not_depend_on_how_environments_are_spread(fields, monkey
     assert content(trained(1, 2, **{**fields, "robust_noise": 0.1})) != content(alone)
 
 
-@pytest.mark.parametrize("fields", [NOISE, SMOOTH])
+@pytest.mark.parametrize("fields", [SCALE, NOISE, SMOOTH])
 def test_resuming_is_going_on(fields, tmp_path):
     agent = rsa2c.RSA2C("Pendulum-v1", **SMALL, **fields)
     for _ in range(2):
@@ -263,12 +280,15 @@ def test_resuming_is_going_on(fields, tmp_path):
 def test_a_setting_needs_its_choice():
     assert Config().robust == NoRobustness() and Config().settings()["robust"] == "none"
     assert Config.of(robust="noise").robust == NoisyTraining(0.1, "normalised", 200_000, 0.5)
+    assert Config.of(robust="scale", scaling="following").robust == WiderScale(0.1, "normalised")
     assert Config.of(robust="smooth").robust == SmoothPolicy(0.1, "normalised", 200_000, 0.1)
     for settings, says in (
-        ({"robust_noise": 0.2}, "robust_noise has no effect with robust='none': .* robust='noise' or 'smooth'"),
+        ({"robust_noise": 0.2}, "robust_noise has no effect with robust='none': .* 'scale' or 'noise' or 'smooth'"),
+        ({"robust": "scale", "scaling": "following", "robust_ramp": 9}, "robust_ramp has no effect with robust='sca"),
+        ({"robust": "scale", "scaling": "frozen"}, "robust='scale' needs scaling='following', got scaling='frozen'"),
         ({"robust": "noise", "robust_penalty": 1.0}, "robust_penalty has no effect with robust='noise'"),
         ({"robust": "smooth", "robust_clean": 0.1}, "robust_clean has no effect with robust='smooth'"),
-        ({"robust": "noisy"}, "robust must be one of 'none', 'noise', 'smooth', got 'noisy'. Did you mean"),
+        ({"robust": "noisy"}, "robust must be one of 'none', 'scale', 'noise', 'smooth', got 'noisy'. Did you mean"),
         ({"robust": "noise", "robust_noise": 0.0}, "robust_noise must be positive"),
         ({"robust": "noise", "robust_clean": 1.1}, r"robust_clean must lie in \[0, 1\]"),
         ({"robust": "noise", "robust_noise": 1.0}, "robust_noise must be below 1 .* robust_units='raw'"),

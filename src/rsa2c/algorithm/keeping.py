@@ -4,7 +4,7 @@ Late policies wander, and one that has learned to run may fall again. So the pol
 exploration noise. One that does better than the policy kept so far is tried again, as often as that one has
 been, and kept if it does better all along: its score then has no part in why it was chosen, and luck in a dozen
 episodes does not beat a policy that fell in one of fifty. The policy kept so far is tried again each time too, and its
-score is the mean of all its episodes. A policy that is trained with noise on its observations is tried with it.
+score is the mean of all its episodes. A policy that is made for errors of measurement is tried with them.
 """
 
 from __future__ import annotations

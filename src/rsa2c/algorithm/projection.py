@@ -16,6 +16,7 @@ from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.admission import limit_of, threshold_at
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.following import Scale
+from rsa2c.algorithm.robust import widened
 from rsa2c.algorithm.samples import Samples
 from rsa2c.algorithm.work import Reprojection
 from rsa2c.config import LSTD, Config, FollowingScale
@@ -53,7 +54,7 @@ def follow_states(
         return policy, value, scale, ()
     newest, old = samples.moments(), policy.mean.kernel.metric
     scale = scale.updated(newest.mean, newest.variance)
-    new = scale.followed(old)
+    new = replace(scale, variance=widened(scale.variance, config)).followed(old)
     if new is old:
         return policy, value, scale, ()
     states = ProjectionStates.of(policy.mean, samples, config, rng)

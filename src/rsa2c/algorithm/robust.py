@@ -1,9 +1,11 @@
 """Robust training: what is done so that errors of measurement do less harm.
 
-With robust="noise" the observations of an epoch have noise on them, in a mixture of levels: policy and critics see it,
-rewards do not change. With robust="smooth" the actor's objective has a penalty rho / (2 sigma_j^2) E|h_j(s + delta) -
-h_j(s)|^2 for each action dimension j. It is quadratic in the coefficients c_j, with the gradient rho M c_j / sigma_j^2
-and M = E[(k_D(s + delta) - k_D(s)) (k_D(s + delta) - k_D(s))^T], so it enters the natural step in closed form.
+With robust="scale" the kernel's standard deviations include those of the errors, so that a feature which hardly varies
+is not what errors move most. With robust="noise" the observations of an epoch have noise on them, in a mixture of
+levels: policy and critics see it, rewards do not change. With robust="smooth" the actor's objective has a penalty
+rho / (2 sigma_j^2) E|h_j(s + delta) - h_j(s)|^2 for each action dimension j. It is quadratic in the coefficients c_j,
+with the gradient rho M c_j / sigma_j^2 and M = E[(k_D(s + delta) - k_D(s)) (k_D(s + delta) - k_D(s))^T], so it enters
+the natural step in closed form.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from rsa2c.algorithm import schedules
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.algorithm.state import SMOOTH, generator
-from rsa2c.config import Config, MeasurementErrors, NoisyTraining, SmoothPolicy
+from rsa2c.config import Config, MeasurementErrors, NoisyTraining, SmoothPolicy, WiderScale
 from rsa2c.kernel.dictionary import Dictionary
 
+CLEAN_TRIALS = 0.5
+"""Share of the environments without noise in trials of the policy, where training has no such share."""
 SEEDS = 2**63
 """Perturbed copies of a batch are seeded by a number below this one."""
 
@@ -28,6 +32,14 @@ def unit_of(rule: MeasurementErrors, policy: GaussianPolicy) -> NDArray[np.float
     """(d,): raw size of one unit of the errors."""
     std = policy.mean.kernel.metric.std
     return np.ones_like(std) if rule.robust_units == "raw" else std
+
+
+def widened(variance: NDArray[np.float64], config: Config) -> NDArray[np.float64]:
+    """(d,): variances of the visited states, with robust="scale" as they would be measured with errors."""
+    rule = config.robust
+    if not isinstance(rule, WiderScale):
+        return variance
+    return variance + rule.robust_noise**2 * (1.0 if rule.robust_units == "raw" else variance)
 
 
 def noise_levels(n_envs: int, clean: float, offset: float) -> NDArray[np.float64]:
@@ -53,12 +65,13 @@ def training_errors(
 
 
 def trial_errors(config: Config, policy: GaussianPolicy, n_envs: int) -> NDArray[np.float64] | None:
-    """The same for trials. Levels are at their full size from the first trial on, and always the same ones, so that the
-    scores of policies can be compared whenever they were tried."""
+    """The same for trials of a policy that is made for errors. Levels are at their full size from the first trial on,
+    and always the same ones, so that the scores of policies can be compared whenever they were tried."""
     rule = config.robust
-    if not isinstance(rule, NoisyTraining):
+    if not isinstance(rule, MeasurementErrors):
         return None
-    return rule.robust_noise * np.outer(noise_levels(n_envs, rule.robust_clean, 0.5), unit_of(rule, policy))
+    clean = rule.robust_clean if isinstance(rule, NoisyTraining) else CLEAN_TRIALS
+    return rule.robust_noise * np.outer(noise_levels(n_envs, clean, 0.5), unit_of(rule, policy))
 
 
 @dataclass(frozen=True, eq=False)

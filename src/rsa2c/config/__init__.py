@@ -21,6 +21,7 @@ from rsa2c.config.choices import (
     ShadowGuidance,
     SmoothPolicy,
     UniformGuidance,
+    WiderScale,
 )
 from rsa2c.config.flat import Setting, all_settings
 from rsa2c.config.released import (
@@ -73,6 +74,7 @@ __all__ = [
     "ShadowGuidance",
     "SmoothPolicy",
     "UniformGuidance",
+    "WiderScale",
     "algorithm_name",
     "all_settings",
     "default_timesteps",

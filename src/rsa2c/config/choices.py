@@ -129,18 +129,29 @@ class NoRobustness:
 
 @dataclass(frozen=True)
 class MeasurementErrors:
-    """Random errors of measurement that a policy is trained for, independent for every step and feature."""
+    """Random errors of measurement that a policy is made for, independent for every step and feature."""
 
     robust_noise: Annotated[float, POSITIVE] = 0.1
     """Standard deviation of the errors; of the largest ones with robust="noise", which mixes levels."""
     robust_units: Literal["normalised", "raw"] = "normalised"
     """Unit of robust_noise: the standard deviation of each feature in the policy's metric, or the feature's own."""
+
+
+@dataclass(frozen=True)
+class WiderScale(MeasurementErrors):
+    """The kernel's standard deviations include the errors: it does not tell apart what they may have changed."""
+
+
+@dataclass(frozen=True)
+class GrowingErrors(MeasurementErrors):
+    """Errors that have a part in training from small to their full size."""
+
     robust_ramp: Annotated[int, POSITIVE] = 200_000
     """Environment steps over which the noise, or the penalty, grows linearly from zero to its full size."""
 
 
 @dataclass(frozen=True)
-class NoisyTraining(MeasurementErrors):
+class NoisyTraining(GrowingErrors):
     """Noise on the observations while training: some environments stay clean, the others have a mixture of levels."""
 
     robust_clean: Annotated[float, UNIT] = 0.5
@@ -149,7 +160,7 @@ class NoisyTraining(MeasurementErrors):
 
 
 @dataclass(frozen=True)
-class SmoothPolicy(MeasurementErrors):
+class SmoothPolicy(GrowingErrors):
     """A penalty on what errors delta change of the policy's mean: rho / (2 sigma^2) E|h(s + delta) - h(s)|^2."""
 
     robust_penalty: Annotated[float, POSITIVE] = 0.1

@@ -77,9 +77,14 @@ CHOICES: dict[str, Choice] = {
     ),
     "robust": Choice(
         "robust",
-        "What is done so that errors of measurement do less harm: nothing, noise on the observations while training, "
-        "or a penalty on what they change of the policy.",
-        {"none": choices.NoRobustness, "noise": choices.NoisyTraining, "smooth": choices.SmoothPolicy},
+        "What is done so that errors of measurement do less harm: nothing, a kernel whose standard deviations include "
+        "them, noise on the observations while training, or a penalty on what they change of the policy.",
+        {
+            "none": choices.NoRobustness,
+            "scale": choices.WiderScale,
+            "noise": choices.NoisyTraining,
+            "smooth": choices.SmoothPolicy,
+        },
     ),
     "guidance": Choice(
         "guidance",

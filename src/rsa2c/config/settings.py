@@ -31,6 +31,7 @@ from rsa2c.config.choices import (
     ShadowGuidance,
     SmoothPolicy,
     UniformGuidance,
+    WiderScale,
 )
 from rsa2c.config.flat import CHOICES, built, check_fields, flattened
 from rsa2c.config.released import (
@@ -109,10 +110,10 @@ class Config:
 
     keep: Literal["last", "best"] = "last"
     """The policy that acts after training: the last, or the best so far by trials without exploration noise (their
-    steps are not counted); with robust="noise" these have its mixture of levels on the observations."""
+    steps are not counted); a policy made for errors of measurement is tried with a mixture of levels of them."""
 
     # Robustness
-    robust: NoRobustness | NoisyTraining | SmoothPolicy = NoRobustness()
+    robust: NoRobustness | WiderScale | NoisyTraining | SmoothPolicy = NoRobustness()
 
     # Guidance
     guidance: ShadowGuidance | ReleasedGuidance | PrintedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
@@ -140,7 +141,7 @@ class Config:
                 "Leave one of them out."
             )
 
-        _check_noise(self.robust)
+        _check_noise(self.robust, self.scale)
         importance = getattr(self.guidance, "importance", "shapley")
         if importance != "shapley" and self.game == "cme":
             raise ConfigError(
@@ -186,7 +187,14 @@ class Config:
         return flattened(self).get("attribution")
 
 
-def _check_noise(rule: NoRobustness | NoisyTraining | SmoothPolicy) -> None:
+def _check_noise(
+    rule: NoRobustness | WiderScale | NoisyTraining | SmoothPolicy, scale: FollowingScale | FrozenScale
+) -> None:
+    if isinstance(rule, WiderScale) and not isinstance(scale, FollowingScale):
+        raise ConfigError(
+            "robust='scale' needs scaling='following', got scaling='frozen': standard deviations that are fixed before "
+            "training cannot include the errors. Use scaling='following', or robust='noise'."
+        )
     if isinstance(rule, NoisyTraining) and rule.robust_units == "normalised" and rule.robust_noise >= 1:
         raise ConfigError(
             f"robust_noise must be below 1 with robust='noise' and robust_units='normalised', got {rule.robust_noise}: "
