@@ -25,12 +25,14 @@ from rsa2c.envs.single import make_single
 from rsa2c.errors import ConfigError
 from rsa2c.files import append_lines, holding, whole_lines
 from rsa2c.runs.data import RunData
+from rsa2c.runs.evaluation import evaluate_policy
 from rsa2c.runs.folder import Run
 from rsa2c.runs.provenance import cpu, provenance
 from rsa2c.runs.training import is_finished, judge, resume_run, train_run
 
 EPOCHS_BETWEEN_EVALUATIONS = 50
 GAP_STARTS = 1_000
+NOISY_EPISODES = 100
 ROWS = "runs.jsonl"
 
 
@@ -87,7 +89,7 @@ def row(task: Task, data: RunData, peak: int) -> dict[str, Any]:
     }
     if (now := provenance()["commit"]) != commit:
         found["finished_by_commit"] = now
-    return found | _special(task, agent) | _true_weight(task, agent)
+    return found | _special(task, agent) | _true_weight(task, agent) | _robustness(task, agent)
 
 
 _MOMENTS = {"mean": np.mean, "std": np.std, "median": np.median, "worst": np.min}
@@ -130,6 +132,20 @@ def _true_weight(task: Task, agent: Any) -> dict[str, Any]:
     return {"true_weight": round(float(weights[:-useless].sum() / weights.sum()), 4)}
 
 
+def _robustness(task: Task, agent: Any) -> dict[str, Any]:
+    """Mean return under each level of noise, and how wrong a measurement may be before an action moves by a tenth of
+    its range: the median over visited states of the radius that is proven."""
+    if not task.noise:
+        return {}
+    returns = [evaluate_policy(agent, NOISY_EPISODES, variance).returns for variance in task.noise]
+    found: dict[str, Any] = {"noisy": [round(float(each.mean()), 4) for each in returns]}
+    if isinstance(agent, RSA2C):
+        amount = 0.1 * (agent.action_space.high - agent.action_space.low)
+        radius = agent.certified_radius(agent.background, amount)
+        found["radius"] = round(float(np.median(radius)), 6)
+    return found
+
+
 def machine() -> str:
     """The machine in words, without its name."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -138,7 +154,8 @@ def machine() -> str:
 
 
 def main() -> None:
-    task, folder, results = Task(**json.loads(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3])
+    asked, folder, results = json.loads(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    task = Task(**{**asked, "noise": tuple(asked["noise"])})
     run = trained(task, folder)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = row(task, judge(run), peak)

@@ -104,6 +104,8 @@ class Task:
     steps: int
     variant: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    noise: tuple[float, ...] = ()
+    """Variances of observation noise, in raw units, under which the policy is judged besides."""
 
     @property
     def key(self) -> tuple[str, str, int, int, str, str]:

@@ -13,20 +13,17 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
 from _guidance_table import write_page
-from _suite_run import read_rows
-from _suite_tasks import MILLION, Task, row_key
+from _suite_tasks import MILLION, Task
 from rsa2c.baselines.settings import BASELINES
 from rsa2c.config import default_timesteps
 from rsa2c.envs.distractors import KINDS
-from rsa2c.errors import did_you_mean
-from suite import add_queue, names, numbers, work
+from suite import add_queue, check_names, names, numbers, without_row, work
 
 STEPS = {
     "Pendulum-v1": default_timesteps("Pendulum-v1"),
@@ -81,14 +78,10 @@ def settings(text: str) -> dict[str, Any]:
 
 def chosen(options: argparse.Namespace) -> list[Task]:
     """The runs that were asked for and have no row yet, in their order."""
-    for flag, asked, known in (
-        ("--only", options.only, STEPS), ("--kinds", options.kinds, KINDS), ("--methods", options.methods, METHODS)
-    ):  # fmt: skip
-        for name in asked:
-            if name not in known:
-                sys.exit(f"{flag} has {name!r}; it can have {', '.join(known)}.{did_you_mean(name, known)}")
-    done = {row_key(row) for row in read_rows(options.results)}
-    return [task for task in tasks(options) if task.key not in done]
+    check_names("--only", options.only, STEPS)
+    check_names("--kinds", options.kinds, KINDS)
+    check_names("--methods", options.methods, METHODS)
+    return without_row(tasks(options), options.results)
 
 
 def tasks(options: argparse.Namespace) -> Iterator[Task]:

@@ -20,7 +20,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from _suite_run import read_rows
 from _suite_table import line, write_page
 from _suite_tasks import FURTHER, TARGETS, Task, left_out_tasks, ordered, row_key, tasks
 from rsa2c.baselines.settings import check_algorithm
+from rsa2c.errors import did_you_mean
 from rsa2c.runs.evaluation import signals_ignored, terminations_interrupt
 
 CHILD = Path(__file__).with_name("_suite_run.py")
@@ -97,12 +98,24 @@ def numbers(text: str) -> list[int]:
     return found
 
 
+def check_names(flag: str, asked: Iterable[str], known: Iterable[str]) -> None:
+    """Stop where `flag` has a name that is not known."""
+    for name in asked:
+        if name not in known:
+            sys.exit(f"{flag} has {name!r}; it can have {', '.join(known)}.{did_you_mean(name, known)}")
+
+
+def without_row(found: Iterable[Task], results: Path) -> list[Task]:
+    """The runs that have no row yet."""
+    done = {row_key(row) for row in read_rows(results)}
+    return [task for task in found if task.key not in done]
+
+
 def chosen(options: argparse.Namespace) -> list[Task]:
     """The runs that were asked for and have no row yet, in their order."""
     targets = FURTHER if options.further else TARGETS
     known = dict.fromkeys(target.environment for target in targets)
-    if unknown := set(options.only or ()) - set(known):
-        sys.exit(f"--only has {', '.join(sorted(unknown))}, which the suite does not have; it has {', '.join(known)}.")
+    check_names("--only", options.only or (), known)
     for name in options.algorithms:
         check_algorithm(name)
     wanted = [target for target in targets if target.environment in (options.only or known)]
@@ -114,8 +127,7 @@ def chosen(options: argparse.Namespace) -> list[Task]:
         found = list(dict.fromkeys(replace(task, steps=options.steps) for task in found))
     if options.up_to is not None:
         found = [task for task in found if task.steps <= options.up_to]
-    done = {row_key(row) for row in read_rows(options.results)}
-    return ordered((task for task in found if task.key not in done), options.order)
+    return ordered(without_row(found, options.results), options.order)
 
 
 class Queue:

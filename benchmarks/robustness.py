@@ -1,0 +1,129 @@
+"""What training for errors of measurement is worth: environments x ways to train x seeds, with noise and without.
+
+    python benchmarks/robustness.py                                  every run that is still missing
+    python benchmarks/robustness.py --only BipedalWalker-v3 --methods plain,scale --seeds 0-2
+    python benchmarks/robustness.py --table                          write results/robustness.md, train nothing
+
+Each run has a process of its own with one thread, and leaves one line in results/robustness/runs.jsonl. Runs that have
+a line are skipped, and a run that was stopped continues from its folder (SB3's start over), as in `suite.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from _suite_run import NOISY_EPISODES
+from _suite_table import Row, estimate, interval, origin, table
+from _suite_tasks import MILLION, Task
+from rsa2c.baselines.settings import BASELINES
+from rsa2c.statistics import mean
+from suite import add_queue, check_names, names, numbers, without_row, work
+
+
+@dataclass(frozen=True)
+class Case:
+    """An environment: the steps of a run, the variances it is judged under, and the largest error it is trained for."""
+
+    steps: int
+    noise: tuple[float, ...]
+    error: float
+
+
+CASES = {
+    "BipedalWalker-v3": Case(2 * MILLION, (0.001, 0.01), 0.1),
+    "Hopper-v5": Case(MILLION, (0.001, 0.01), 0.1),
+    "Pendulum-v1": Case(200_000, (0.001, 0.01), 0.1),
+}
+"""Errors and variances are in raw units; the variances of BipedalWalker-v3 and Pendulum-v1 are the paper's."""
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "plain": ("rsa2c-kme", {}),
+    "scale": ("rsa2c-kme", {"robust": "scale"}),
+    "noise": ("rsa2c-kme", {"robust": "noise"}),
+    "smooth": ("rsa2c-kme", {"robust": "smooth"}),
+    **{name: (name, {}) for name in BASELINES},
+}
+"""Ways to train: the algorithm, and what is set besides the size of the errors."""
+INTRODUCTION = f"""\
+# Training for errors of measurement
+
+`python benchmarks/robustness.py --table` makes this page from `results/robustness/runs.jsonl`, which has one line for
+each run, with its command. All runs of a section have the same number of steps. The policy that acts after training is
+judged in Gymnasium's own environment without noise (100 episodes) and with Gaussian noise of each variance on every
+observation ({NOISY_EPISODES} episodes), in raw units.
+
+- *trained with*: `plain` is the default. `scale`, `noise` and `smooth` are the three ways of `robust=`, for errors of
+  the standard deviation in the heading ([what they do](../docs/robust.md#can-i-train-for-it)). `ppo` and `sac` are
+  Stable-Baselines3's with RL-Zoo's settings.
+- *returns*: the mean over seeds with Student's 95% interval.
+- *certified radius*: Euclidean size of errors up to which no action moves by more than a tenth of its range, proven;
+  the median over visited states, mean over seeds.
+"""
+
+
+def main() -> None:
+    options = parsed()
+    waiting = chosen(options)
+    work(options, lambda: waiting, lambda rows: write_page(rows, options.results.parent / "robustness.md"))
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", type=names, default=list(CASES), help="environments, separated by commas")
+    parser.add_argument("--methods", type=names, default=list(METHODS), help=f"ways to train: {', '.join(METHODS)}")
+    parser.add_argument("--seeds", type=numbers, default=range(5), help="0-2 or 0,3")
+    parser.add_argument("--steps", type=int, help="of every run; by default those of the environment")
+    add_queue(parser, "robustness")
+    return parser.parse_args()
+
+
+def chosen(options: argparse.Namespace) -> list[Task]:
+    """The runs that were asked for and have no row yet, in their order."""
+    check_names("--only", options.only, CASES)
+    check_names("--methods", options.methods, METHODS)
+    return without_row(tasks(options), options.results)
+
+
+def tasks(options: argparse.Namespace) -> Iterator[Task]:
+    """Every run, seeds outermost: what is cut short has all methods of its first seeds."""
+    for seed in options.seeds:
+        for environment in options.only:
+            case = CASES[environment]
+            for name in options.methods:
+                algorithm, own = METHODS[name]
+                errors = {"robust_noise": case.error, "robust_units": "raw"} if own else {}
+                yield Task(environment, algorithm, seed, options.steps or case.steps, name, own | errors, case.noise)
+
+
+def write_page(rows: Sequence[Row], path: Path) -> Path:
+    """Write the page: a section for each environment and number of steps, methods in their order."""
+    parts = [INTRODUCTION, origin(rows)]
+    for environment, steps in dict.fromkeys((row["environment"], row["steps"]) for row in rows):
+        found = [row for row in rows if (row["environment"], row["steps"]) == (environment, steps)]
+        parts += [f"## {environment}, {steps:,} steps, errors of {CASES[environment].error:g}", _section(found)]
+    path.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    return path
+
+
+def _section(rows: Sequence[Row]) -> str:
+    levels = rows[0]["noise"]
+    columns = ("trained with", "seeds", "no noise", *(f"variance {level:g}" for level in levels), "certified radius",
+               "minutes")  # fmt: skip
+    lines = []
+    for name in METHODS:
+        found = [row for row in rows if row["variant"] == name]
+        if not found:
+            continue
+        noisy = [interval(mean([row["noisy"][i] for row in found])) for i in range(len(levels))]
+        radii = [row["radius"] for row in found if "radius" in row]
+        radius = f"{sum(radii) / len(radii):.3g}" if radii else "-"
+        minutes = sum(row["seconds"] for row in found) / len(found) / 60
+        lines.append([name, f"{len(found)}", interval(estimate(found)), *noisy, radius, f"{minutes:.1f}"])
+    return table(columns, lines)
+
+
+if __name__ == "__main__":
+    main()

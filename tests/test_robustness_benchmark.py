@@ -1,0 +1,51 @@
+"""The robustness benchmark: what it runs, and what its page says."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+
+from benchmark_runs import queued
+
+robustness = partial(queued, "robustness")
+
+
+def test_a_run_is_judged_under_noise_and_skipped_then(tmp_path):
+    asked = ("--only", "Pendulum-v1", "--methods", "scale", "--seeds", "0", "--steps", "2500")
+    assert "finished  Pendulum-v1 scale seed 0 2,500 steps" in robustness(tmp_path, *asked)
+    [row] = map(json.loads, (tmp_path / "results" / "robustness" / "runs.jsonl").read_text().splitlines())
+    assert row["settings"] == {"robust": "scale", "robust_noise": 0.1, "robust_units": "raw"}
+    assert row["noise"] == [0.001, 0.01] and len(row["noisy"]) == 2 and row["noisy"][1] != row["mean"]
+    assert row["radius"] > 0
+    assert "--robust scale --robust-noise 0.1 --robust-units raw" in row["command"]
+    page = (tmp_path / "results" / "robustness.md").read_text()
+    assert "## Pendulum-v1, 2,500 steps, errors of 0.1" in page
+    assert "| trained with | seeds | no noise | variance 0.001 | variance 0.01 | certified radius | minutes |" in page
+    assert "started" not in robustness(tmp_path, *asked)
+
+
+def test_the_grid(tmp_path):
+    listed = robustness(tmp_path, "--list", "--seeds", "0,1", "--methods", "plain,noise,ppo").splitlines()
+    assert len(listed) == 2 * 3 * 3
+    assert listed[:2] == [f"BipedalWalker-v3 {name} seed 0 2,000,000 steps" for name in ("plain", "noise")]
+
+
+@pytest.mark.parametrize("arguments", [("--methods", "scales"), ("--only", "Hoper-v5")])
+def test_what_it_does_not_have_is_refused_by_name(tmp_path, arguments):
+    assert f"{arguments[0]} has {arguments[1]!r}" in robustness(tmp_path, "--list", *arguments, code=1)
+
+
+def test_the_page_has_intervals(tmp_path):
+    row = {"environment": "Hopper-v5", "steps": 1_000_000, "seconds": 90.0, "commit": "abc", "machine": "m",
+           "noise": [0.001, 0.01], "settings": {}, "algorithm": "any", "seed": 0}  # fmt: skip
+    rows = [{**row, "variant": "ppo", "mean": score, "noisy": [score - 100, 0.0]} for score in (900.0, 1000.0, 1100.0)]
+    rows.append({**row, "variant": "plain", "mean": 3000.0, "noisy": [2000.0, 500.0], "radius": 0.0123})
+    folder = tmp_path / "results" / "robustness"
+    folder.mkdir(parents=True)
+    (folder / "runs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    robustness(tmp_path, "--table")
+    page = (tmp_path / "results" / "robustness.md").read_text()
+    assert "| plain | 1 | 3,000 | 2,000 | 500.0 | 0.0123 | 1.5 |" in page
+    assert "| ppo | 3 | 1,000 [751.6, 1,248] | 900.0 [651.6, 1,148] |" in page
