@@ -42,8 +42,8 @@ CASES = {
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("rsa2c-kme", {}),
     "scale": ("rsa2c-kme", {"robust": "scale"}),
-    "noise": ("rsa2c-kme", {"robust": "noise"}),
-    "smooth": ("rsa2c-kme", {"robust": "smooth"}),
+    "noise": ("rsa2c-kme", {"robust": "noise", "robust_units": "raw"}),
+    "smooth": ("rsa2c-kme", {"robust": "smooth", "robust_units": "raw"}),
     **{name: (name, {}) for name in BASELINES},
 }
 """Ways to train: the algorithm, and what is set besides the size of the errors."""
@@ -94,7 +94,7 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
             case = CASES[environment]
             for name in options.methods:
                 algorithm, own = METHODS[name]
-                errors = {"robust_noise": case.error, "robust_units": "raw"} if own else {}
+                errors = {"robust_noise": case.error} if own else {}
                 yield Task(environment, algorithm, seed, options.steps or case.steps, name, own | errors, case.noise)
 
 

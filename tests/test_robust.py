@@ -122,20 +122,19 @@ def test_policy_critics_and_scale_see_the_noise_and_rewards_do_not():
     assert (noisy.state.scale.variance > plain.state.scale.variance + 0.1).all()
 
 
-@pytest.mark.parametrize("units", ["raw", "normalised"])
-def test_a_wider_scale_includes_the_errors(units):
+def test_a_wider_scale_includes_the_errors():
     """Training sees what it would see anyway; the kernel's standard deviations are those of wrong measurements."""
-    fields = {**SMALL, "robust": "scale", "robust_noise": 3.0, "robust_units": units}
-    plain, wide = rsa2c.RSA2C("Pendulum-v1", **SMALL), rsa2c.RSA2C("Pendulum-v1", **fields)
+    plain = rsa2c.RSA2C("Pendulum-v1", **SMALL)
+    wide = rsa2c.RSA2C("Pendulum-v1", **SMALL, robust="scale", robust_noise=3.0)
     for agent in (plain, wide):
         agent.run_epoch()
     clean, seen = (agent.workers.share.blocks[0].batch for agent in (plain, wide))
     assert np.array_equal(seen.raw, clean.raw) and np.array_equal(seen.rewards, clean.rewards)
     variance = wide.state.scale.variance
     np.testing.assert_array_equal(variance, plain.state.scale.variance)
-    errors = 9.0 if units == "raw" else 9.0 * variance
-    np.testing.assert_allclose(wide.policy_mean.kernel.metric.std, np.sqrt(variance + errors))
+    np.testing.assert_allclose(wide.policy_mean.kernel.metric.std, np.sqrt(variance + 9.0))
     np.testing.assert_allclose(seen.points, wide.policy_mean.kernel.metric(seen.raw), atol=1e-5)
+    np.testing.assert_array_equal(trial_errors(wide.config, wide.policy, 4), np.outer([0, 0, 0.75, 2.25], np.ones(3)))
 
 
 def test_trials_have_the_mixture_at_full_size_the_same_for_both_policies(monkeypatch):
@@ -280,11 +279,12 @@ def test_resuming_is_going_on(fields, tmp_path):
 def test_a_setting_needs_its_choice():
     assert Config().robust == NoRobustness() and Config().settings()["robust"] == "none"
     assert Config.of(robust="noise").robust == NoisyTraining(0.1, "normalised", 200_000, 0.5)
-    assert Config.of(robust="scale", scaling="following").robust == WiderScale(0.1, "normalised")
+    assert Config.of(robust="scale", scaling="following").robust == WiderScale(0.1)
     assert Config.of(robust="smooth").robust == SmoothPolicy(0.1, "normalised", 200_000, 0.1)
     for settings, says in (
-        ({"robust_noise": 0.2}, "robust_noise has no effect with robust='none': .* 'scale' or 'noise' or 'smooth'"),
+        ({"robust_noise": 0.2}, "robust_noise has no effect with robust='none': .*'scale' or 'noise' or 'smooth'"),
         ({"robust": "scale", "scaling": "following", "robust_ramp": 9}, "robust_ramp has no effect with robust='sca"),
+        ({"robust": "scale", "scaling": "following", "robust_units": "raw"}, "robust_units has no effect with rob"),
         ({"robust": "scale", "scaling": "frozen"}, "robust='scale' needs scaling='following', got scaling='frozen'"),
         ({"robust": "noise", "robust_penalty": 1.0}, "robust_penalty has no effect with robust='noise'"),
         ({"robust": "smooth", "robust_clean": 0.1}, "robust_clean has no effect with robust='smooth'"),

@@ -16,10 +16,10 @@ def test_a_run_is_judged_under_noise_and_skipped_then(tmp_path):
     asked = ("--only", "Pendulum-v1", "--methods", "scale", "--seeds", "0", "--steps", "2500")
     assert "finished  Pendulum-v1 scale seed 0 2,500 steps" in robustness(tmp_path, *asked)
     [row] = map(json.loads, (tmp_path / "results" / "robustness" / "runs.jsonl").read_text().splitlines())
-    assert row["settings"] == {"robust": "scale", "robust_noise": 0.1, "robust_units": "raw"}
+    assert row["settings"] == {"robust": "scale", "robust_noise": 0.1}
     assert row["noise"] == [0.001, 0.01] and len(row["noisy"]) == 2 and row["noisy"][1] != row["mean"]
     assert row["radius"] > 0
-    assert "--robust scale --robust-noise 0.1 --robust-units raw" in row["command"]
+    assert "--robust scale --robust-noise 0.1" in row["command"]
     page = (tmp_path / "results" / "robustness.md").read_text()
     assert "## Pendulum-v1, 2,500 steps, errors of 0.1" in page
     assert "| trained with | seeds | no noise | variance 0.001 | variance 0.01 | certified radius | minutes |" in page

@@ -19,7 +19,7 @@ from rsa2c.algorithm import schedules
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.algorithm.state import SMOOTH, generator
-from rsa2c.config import Config, MeasurementErrors, NoisyTraining, SmoothPolicy, WiderScale
+from rsa2c.config import Config, GrowingErrors, MeasurementErrors, NoisyTraining, SmoothPolicy, WiderScale
 from rsa2c.kernel.dictionary import Dictionary
 
 CLEAN_TRIALS = 0.5
@@ -31,15 +31,13 @@ SEEDS = 2**63
 def unit_of(rule: MeasurementErrors, policy: GaussianPolicy) -> NDArray[np.float64]:
     """(d,): raw size of one unit of the errors."""
     std = policy.mean.kernel.metric.std
-    return np.ones_like(std) if rule.robust_units == "raw" else std
+    return std if isinstance(rule, GrowingErrors) and rule.robust_units == "normalised" else np.ones_like(std)
 
 
 def widened(variance: NDArray[np.float64], config: Config) -> NDArray[np.float64]:
     """(d,): variances of the visited states, with robust="scale" as they would be measured with errors."""
     rule = config.robust
-    if not isinstance(rule, WiderScale):
-        return variance
-    return variance + rule.robust_noise**2 * (1.0 if rule.robust_units == "raw" else variance)
+    return variance + rule.robust_noise**2 if isinstance(rule, WiderScale) else variance
 
 
 def noise_levels(n_envs: int, clean: float, offset: float) -> NDArray[np.float64]:

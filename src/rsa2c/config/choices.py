@@ -132,9 +132,8 @@ class MeasurementErrors:
     """Random errors of measurement that a policy is made for, independent for every step and feature."""
 
     robust_noise: Annotated[float, POSITIVE] = 0.1
-    """Standard deviation of the errors; of the largest ones with robust="noise", which mixes levels."""
-    robust_units: Literal["normalised", "raw"] = "normalised"
-    """Unit of robust_noise: the standard deviation of each feature in the policy's metric, or the feature's own."""
+    """Standard deviation of the errors: in the features' own units with robust="scale", of the largest ones with
+    robust="noise", which mixes levels."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +143,10 @@ class WiderScale(MeasurementErrors):
 
 @dataclass(frozen=True)
 class GrowingErrors(MeasurementErrors):
-    """Errors that have a part in training from small to their full size."""
+    """Errors that have a part in training, from small to their full size."""
 
+    robust_units: Literal["normalised", "raw"] = "normalised"
+    """Unit of robust_noise: the standard deviation of each feature in the policy's metric, or the feature's own."""
     robust_ramp: Annotated[int, POSITIVE] = 200_000
     """Environment steps over which the noise, or the penalty, grows linearly from zero to its full size."""
 
