@@ -15,7 +15,14 @@ from rsa2c.algorithm import keeping
 from rsa2c.algorithm.actor import step_direction
 from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.phases import roll_out
-from rsa2c.algorithm.robust import Smoothness, changed_features, noise_levels, training_errors, trial_errors
+from rsa2c.algorithm.robust import (
+    Smoothness,
+    changed_features,
+    noise_levels,
+    training_errors,
+    trial_errors,
+    widened,
+)
 from rsa2c.algorithm.rollout import collect
 from rsa2c.algorithm.sensors import NoisySensors
 from rsa2c.algorithm.streams import Streams
@@ -120,6 +127,21 @@ def test_policy_critics_and_scale_see_the_noise_and_rewards_do_not():
         noisy.state.scale.variance, 0.7 * before.scale.variance + 0.3 * seen.raw_states.var(axis=0), rtol=1e-9
     )
     assert (noisy.state.scale.variance > plain.state.scale.variance + 0.1).all()
+    np.testing.assert_allclose(metric.std, np.sqrt(noisy.state.scale.variance + 4.0))
+    assert plain.sizes.n_envs == noisy.sizes.n_envs == 4
+
+
+def test_a_batch_under_noise_has_twice_the_environments():
+    fields = {"backend": "gymnasium", "capacity": 20}
+    plain, noisy = (rsa2c.RSA2C("InvertedPendulum-v5", robust=robust, **fields) for robust in ("none", "noise"))
+    assert noisy.sizes.n_envs == 2 * plain.sizes.n_envs
+
+
+def test_errors_in_standard_deviations_widen_all_alike():
+    agent = rsa2c.RSA2C("Pendulum-v1", **SMALL, **NOISE)
+    variance = np.array([1.0, 4.0, 0.01])
+    np.testing.assert_allclose(widened(variance, agent.config), 1.04 * variance)
+    np.testing.assert_array_equal(widened(variance, agent.config.updated(robust="smooth")), variance)
 
 
 def test_a_wider_scale_includes_the_errors():

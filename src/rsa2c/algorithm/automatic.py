@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.config import Config, FollowingScale, KLStep, LearnedSigma
+from rsa2c.config import Config, FollowingScale, KLStep, LearnedSigma, NoisyTraining
 from rsa2c.errors import EnvError
 
 STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
@@ -19,7 +19,8 @@ MOST_ENVIRONMENTS = 96
 CAPACITY_FACTOR, SMALL_CAPACITY, LARGE_CAPACITY = 148, 256, 1024
 """Dictionary capacity grows with the square root of the number of features: 256 for 3, 725 for 24, 1,024 for 105."""
 FOLLOWING_BATCH = 4000
-"""Steps of an epoch where the scale follows: small batches and steps learn fastest."""
+"""Steps of an epoch where the scale follows: small batches and steps learn fastest. With noise in training there are
+twice as many, because the environments differ in their level of it."""
 FOLLOWING_LENGTH = 1.35
 """Wide kernels generalise from a few thousand steps of a robot; d - 2 because three features, as Pendulum-v1 has, need
 a finer one."""
@@ -85,6 +86,8 @@ def settle_sizes(config: Config, d: int, m: int, limit: int | None, brought: int
     settled: dict[str, Any] = {}
     following = isinstance(config.scale, FollowingScale)
     steps = FOLLOWING_BATCH if following else int(np.clip(STEPS_PER_FEATURE * d, SMALL_BATCH, LARGE_BATCH))
+    if following and isinstance(config.robust, NoisyTraining):
+        steps *= 2
     if config.horizon == "auto":
         horizon = ENDLESS_HORIZON if limit is None else limit
         settled["horizon"] = horizon * (1 if brought is None else max(1, round(steps / (brought * horizon))))

@@ -1,11 +1,11 @@
 """Robust training: what is done so that errors of measurement do less harm.
 
 With robust="scale" the kernel's standard deviations include those of the errors, so that a feature which hardly varies
-is not what errors move most. With robust="noise" the observations of an epoch have noise on them, in a mixture of
-levels: policy and critics see it, rewards do not change. With robust="smooth" the actor's objective has a penalty
-rho / (2 sigma_j^2) E|h_j(s + delta) - h_j(s)|^2 for each action dimension j. It is quadratic in the coefficients c_j,
-with the gradient rho M c_j / sigma_j^2 and M = E[(k_D(s + delta) - k_D(s)) (k_D(s + delta) - k_D(s))^T], so it enters
-the natural step in closed form.
+is not what errors move most. With robust="noise" they do, and the observations of an epoch have noise on them, in a
+mixture of levels: policy and critics see it, rewards do not change. With robust="smooth" the actor's objective has a
+penalty rho / (2 sigma_j^2) E|h_j(s + delta) - h_j(s)|^2 for each action dimension j. It is quadratic in the
+coefficients c_j, with the gradient rho M c_j / sigma_j^2 and M = E[(k_D(s + delta) - k_D(s)) (k_D(s + delta) -
+k_D(s))^T], so it enters the natural step in closed form.
 """
 
 from __future__ import annotations
@@ -35,9 +35,13 @@ def unit_of(rule: MeasurementErrors, policy: GaussianPolicy) -> NDArray[np.float
 
 
 def widened(variance: NDArray[np.float64], config: Config) -> NDArray[np.float64]:
-    """(d,): variances of the visited states, with robust="scale" as they would be measured with errors."""
+    """(d,): variances of the visited states, plus those of the errors with robust="scale" and robust="noise"."""
     rule = config.robust
-    return variance + rule.robust_noise**2 if isinstance(rule, WiderScale) else variance
+    if isinstance(rule, WiderScale):
+        return variance + rule.robust_noise**2
+    if isinstance(rule, NoisyTraining):
+        return variance + rule.robust_noise**2 * (1.0 if rule.robust_units == "raw" else variance)
+    return variance
 
 
 def noise_levels(n_envs: int, clean: float, offset: float) -> NDArray[np.float64]:
