@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any
 
 from rsa2c.errors import EnvError, described, did_you_mean
@@ -29,12 +30,19 @@ def use_module(name: Any) -> None:
     import gymnasium as gym  # not above: whether a name has a module can be asked without it
 
     module, _, wanted = name.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")) or module.endswith(".py"):
+        stem = PurePath(module).stem
+        raise EnvError(f"{name!r} must name a module as import does, not a file. Write {stem}:{wanted} in its folder.")
     try:
         found = importlib.import_module(module)
-    except (ImportError, ValueError) as error:
+    except ModuleNotFoundError as error:
         raise EnvError(
-            f"there is no environment {name!r}: its module {module!r} could not be imported: {described(error)} "
-            "Is it installed, or in the folder you are in?"
+            f"there is no environment {name!r}: its module {module!r} could not be imported: {error}. Is it installed, "
+            "or in the folder you are in?"
+        ) from error
+    except Exception as error:
+        raise EnvError(
+            f"there is no environment {name!r}: its module {module!r} failed while it was imported: {described(error)}"
         ) from error
     if wanted in gym.registry:
         _typed[name] = wanted
