@@ -295,7 +295,7 @@ def test_bad_arguments_leave_no_folder(tmp_path, monkeypatch):
         ({"device": "cuda"}, MissingExtraError, r"rsa2c\[gpu\]"),
         ({"ridge": 1.0}, ConfigError, "ridge is a setting of method='cme'"),
         ({"columns": ["states"]}, DataError, "no column of numbers 'states'"),
-        ({"feature_names": ["a"]}, DataError, "must name all 3 features"),
+        ({"feature_names": ["a"]}, DataError, "one name for each of the 3 features"),
     ):
         with pytest.raises(error, match=message):
             explain_dataset(function, file, background, tmp_path / "out", **options)

@@ -193,7 +193,7 @@ def test_env_kwargs_reach_ids_classes_and_factories_and_are_kept(tmp_path):
     assert again.env.envs[0].unwrapped.setpoint == 305.0
     with pytest.raises(ConfigError, match="env_kwargs are arguments of an id, a class or a factory"):
         RSA2C(Tank(), env_kwargs={"setpoint": 1.0})
-    with pytest.raises(EnvError, match="setpiont"):
+    with pytest.raises(EnvError, match=r"^Tank could not be made: .*'setpiont'; its arguments are given as env_kwargs"):
         RSA2C(Tank, env_kwargs={"setpiont": 1.0}, **TINY)
     with pytest.raises(EnvError, match="takes no env_kwargs"):
         make_env("Pendulum-v1", backend="arrays", env_kwargs={"g": 5.0})
@@ -211,8 +211,13 @@ def test_names_come_from_the_user_the_environment_or_a_file(tmp_path):
     (tmp_path / "names.yaml").write_text("3")
     with pytest.raises(DataError, match=r"names.yaml must be a list of names or a mapping from name to unit, got 3"):
         RSA2C(Tank, feature_names=tmp_path / "names.yaml", **TINY)
+    (tmp_path / "names.yaml").write_text("level: {unit: m}\ntemperature: K\nflag:\n")
+    with pytest.raises(DataError, match=r"names.yaml must be .* a unit is text; got {'unit': 'm'} for 'level'"):
+        RSA2C(Tank, feature_names=tmp_path / "names.yaml", **TINY)
+    with pytest.raises(DataError, match="feature_names must differ, got a more than once"):
+        RSA2C(Tank, feature_names=["a", "b", "a"], **TINY)
     stacked = gym.wrappers.FlattenObservation(gym.wrappers.FrameStackObservation(Tank(), 2))
-    with pytest.warns(Notice, match="3 observation_names, but 6 numbers"):
+    with pytest.warns(Notice, match="3 observation_names, but observations of 6 numbers"):
         assert feature_names(stacked, 6) == tuple(f"x{i}" for i in range(6))
 
 
@@ -233,8 +238,122 @@ def test_other_things_are_refused_with_what_is_accepted():
         RSA2C("argparse:Namespace")
     with pytest.raises(EnvError, match=r"'plants:Tnk'.*no class or function of that name.* Did you mean 'Tank'"):
         RSA2C("plants:Tnk")
-    with pytest.raises(EnvError, match="module 'no_such_plants' could not be imported"):
+    with pytest.raises(EnvError, match=r"module 'no_such_plants' could not be imported: No module named .* folder you"):
         RSA2C("no_such_plants:Tank-v0")
+    for path in ("plants.py:Tank", "./plants.py:Tank", "models/plants.py:Tank"):
+        with pytest.raises(EnvError, match=r"must name a module as import does, not a file\. Write plants:Tank in its"):
+            RSA2C(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("gain = 1 / 0", r"ZeroDivisionError: division by zero \(broken_plants\.py, line 1\)$"),
+        ("def step(:", r"SyntaxError: invalid syntax \(broken_plants\.py, line 1\)$"),
+    ],
+)
+def test_a_module_that_fails_is_named_with_the_line(text, says, tmp_path, monkeypatch):
+    (tmp_path / "broken_plants.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EnvError, match=f"'broken_plants' failed while it was imported: {says}"):
+        RSA2C("broken_plants:Tank")
+
+
+# What Gymnasium asks of an environment
+
+
+class WithoutInfos(Tank):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0]
+
+
+class WithoutInfosOfTwoFeatures(WithoutInfos):
+    observation_names = None
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[:2]
+
+
+class WithoutSeed(Tank):
+    def reset(self):
+        return super().reset()
+
+
+class OfOldGym(Tank):
+    def step(self, action):
+        observation, reward, terminated, _, infos = super().step(action)
+        return observation, reward, terminated, infos
+
+
+class WithRewardsInArrays(Tank):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward, reward]), *rest
+
+
+class WithoutSpaces(gym.Env):
+    pass
+
+
+class OfWholeNumbers(Tank):
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Box(0, 3, (2,), np.int32)
+
+
+class Unbounded(Tank):
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Box(0.0, np.inf, (2,), np.float64)
+
+
+RESET = r"reset\(seed=\.\.\., options=\.\.\.\) must return an observation"
+STEP = r"step\(action\) must return observation"
+
+
+@pytest.mark.parametrize(
+    ("plant", "says"),
+    [
+        (WithoutInfos, f"reset of environment 0 is not as Gymnasium has it: ValueError: too many .*{RESET}"),
+        (WithoutInfosOfTwoFeatures, rf"has the shape \(\), expected \(2,\)\. {RESET}"),
+        (WithoutSeed, f"reset of environment 0 is not as Gymnasium has it: TypeError: .*'seed'.*{RESET}"),
+        (OfOldGym, f"step 1 of environment 0 is not as Gymnasium has it: ValueError: not enough .*{STEP}"),
+        (WithRewardsInArrays, f"step 1 of environment 0 is not as Gymnasium has it: .*{STEP}.*the reward being a numb"),
+        (WithoutSpaces, "must have an attribute observation_space, a Box of gymnasium.spaces; got none"),
+        (OfWholeNumbers, r"actions Box of shape \(2,\) of int32; .* round it to the nearest level"),
+        (Unbounded, r"squash='tanh' needs finite bounds of every action, got .*inf\].*ClipAction .*squash='none'"),
+    ],
+)
+def test_what_is_not_gymnasiums_interface_is_said_with_the_rule(plant, says):
+    with pytest.raises(EnvError, match=f"^{plant.__name__}.*{says}"):
+        RSA2C(plant, **TINY)
+    if plant in (WithoutInfos, WithoutSeed, OfOldGym, WithRewardsInArrays):
+        wrapped = gym.wrappers.TimeLimit(plant(), 30)
+        with pytest.raises(EnvError, match=says.replace("environment 0", "episode 0")):
+            evaluate(RSA2C(Tank, **TINY), lambda: wrapped, episodes=1)
+
+
+def test_notices_are_given_at_the_line_of_the_program_that_led_to_them():
+    with pytest.warns(Notice) as caught:
+        RSA2C(lambda: gym.wrappers.NormalizeReward(Tank()), **SMALL)
+    assert {each.filename for each in caught if each.category is Notice} == {__file__}
+
+
+def test_the_warm_up_of_an_environment_without_limit_does_not_grow_with_the_batch():
+    class Counted(Tank):
+        taken = 0
+
+        def step(self, action):
+            Counted.taken += 1
+            return super().step(action)
+
+    with pytest.warns(Notice, match="no episode limit"):
+        agent = RSA2C(Counted(), **SMALL)
+    assert agent.num_timesteps == Counted.taken == 10 * ENDLESS_HORIZON
 
 
 # EnvPool and dm_control

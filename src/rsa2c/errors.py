@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import sys
 import traceback
+import warnings
 from collections.abc import Iterable
 from types import ModuleType
 
@@ -16,6 +18,14 @@ class RSA2CError(Exception):
 
 class Notice(UserWarning):
     """Something a user should know that stops nothing; the command line prints it as one line."""
+
+
+def notice(message: str) -> None:
+    """Give a `Notice`, at the line of the program that led here and not at one of this library's."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "rsa2c":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, Notice, stacklevel=level)
 
 
 class ConfigError(RSA2CError, ValueError):
@@ -60,7 +70,9 @@ def described(error: BaseException) -> str:
     """An error in words: the message of one of ours; for any other, its type and place as well."""
     if isinstance(error, RSA2CError):
         return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError):  # which has its place in its message
+        return f"{type(error).__name__}: {error}"
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<frozen")]
     place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"
 

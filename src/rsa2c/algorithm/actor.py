@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.algorithm.critics import AdvantageFit
@@ -44,9 +45,15 @@ class ActionBounds:
     def __post_init__(self) -> None:
         if self.squash != "none" and not np.all(np.isfinite(self.low) & np.isfinite(self.high)):
             raise EnvError(
-                f"squash={self.squash!r} needs a bounded action space, got low {self.low}, high {self.high}. "
-                "Use squash='none'."
+                f"squash={self.squash!r} needs finite bounds of every action, got low {self.low}, high {self.high}. "
+                "Give the action_space such bounds (ClipAction takes them away: leave it out), or set squash='none', "
+                "which limits nothing."
             )
+
+    @classmethod
+    def of(cls, box: Box, squash: str) -> ActionBounds:
+        """Those of an environment's actions."""
+        return cls(np.array(box.low, np.float64), np.array(box.high, np.float64), squash)
 
     @cached_property
     def half(self) -> NDArray[np.float64]:

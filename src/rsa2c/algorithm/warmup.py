@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
@@ -20,10 +18,11 @@ from rsa2c.algorithm.shares import Rollout
 from rsa2c.algorithm.state import WARMUP, TrainingState, generator
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.workers import Workers
+from rsa2c.attribution.inputs import named_features
 from rsa2c.config import Config, FollowingScale
 from rsa2c.envs import Source, action_names, backend_of, episode_limit, feature_names
 from rsa2c.envs.names import Names, given_names, layout_of
-from rsa2c.errors import DataError, Notice
+from rsa2c.errors import EnvError, notice
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
 from rsa2c.kernel.metric import Metric
@@ -44,17 +43,17 @@ def settled(
     assert isinstance(box, Box) and shape is not None, "make_env checked it"
     d, m, limit = shape[0], box.shape[0], episode_limit(env)
     asked = config.horizon
+    try:
+        ActionBounds.of(box, config.squash)
+    except EnvError as error:
+        raise EnvError(f"{source.name}: {error}") from error
     config = automatic.settle_sizes(config, d, m, limit, brought).updated(backend=backend_of(env))
     if limit is None and asked == "auto":
-        warnings.warn(
+        notice(
             f"{source.name} has no episode limit, so an epoch takes {config.horizon:,} steps of each environment, and "
-            "evaluations stop there. Set horizon for another number.",
-            Notice,
-            stacklevel=4,
+            "evaluations stop there. Set horizon for another number."
         )
-    known = feature_names(env, d) if names is None else given_names(names)
-    if len(known) != d:
-        raise DataError(f"feature_names must have one name for each of the {d} features, got {len(known)}.")
+    known = named_features(feature_names(env, d) if names is None else given_names(names), d)
     kwargs = source.kwargs if source.is_id else {}
     return Task(source.name, source.is_id, limit, known, action_names(env, m), kwargs, layout_of(env)), config
 
@@ -62,11 +61,12 @@ def settled(
 def warm_up(workers: Workers, box: Box, config: Config, task: Task) -> tuple[TrainingState, Config]:
     """The state before the first epoch, and the configuration with its length scale settled; `box` has the actions."""
     sizes, rng, d, m = Sizes.of(config), generator(config, 0, WARMUP), len(task.feature_names), box.shape[0]
-    bounds = ActionBounds(np.array(box.low, np.float64), np.array(box.high, np.float64), config.squash)
+    bounds = ActionBounds.of(box, config.squash)
     sigma = np.full(m, config.exploration.sigma_initial)
     as_they_are = Dictionary.empty(kernel_from_name(config.kernel, 1.0, np.ones(d)))
     untrained = GaussianPolicy(RKHSFunction.zero(as_they_are, task.action_names), sigma, bounds)
-    steps = workers.warm_up_steps(-(-WARMUP_EPISODES * (task.episode_limit or sizes.horizon) // sizes.n_envs))
+    episode = task.episode_limit or min(sizes.horizon, automatic.ENDLESS_HORIZON)
+    steps = workers.warm_up_steps(-(-WARMUP_EPISODES * episode // sizes.n_envs))
     plan = Rollout.drawn(rng, untrained, steps)
     batch = workers.roll_out(plan).gathered()
     config = automatic.settle_correlation(config, bounds.action(batch.latents), batch.rewards, batch.terminated)

@@ -40,7 +40,7 @@ def named_features(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"x{i}" for i in range(d))
     if len(names) != d:
-        raise DataError(f"feature_names must name all {d} features, got {len(names)} names.")
+        raise DataError(f"feature_names must have one name for each of the {d} features, got {len(names)}.")
     if len(set(names)) != d:
         repeated = sorted({n for n in names if list(names).count(n) > 1})
         raise DataError(f"feature_names must differ, got {', '.join(repeated)} more than once.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +11,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rsa2c.envs.names import AnyEnv, chain, env_id, feature_names
-from rsa2c.errors import ConfigError, DataError, EnvError, Notice
+from rsa2c.errors import ConfigError, DataError, EnvError, notice
+
+
+def check_has_spaces(env: gym.Env[Any, Any]) -> None:
+    """Refuse an environment that does not say what its observations and actions are."""
+    for name in ("observation_space", "action_space"):
+        if not isinstance(found := getattr(env, name, None), gym.Space):
+            got = "none" if found is None else type(found).__name__
+            raise EnvError(f"{env_id(env)} must have an attribute {name}, a Box of gymnasium.spaces; got {got}.")
 
 
 def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any], name: str) -> None:
@@ -22,10 +29,11 @@ def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any]
             f"{name} has observations {_describe(observation_space)}; rsa2c needs one flat vector of "
             f"features, a Box of shape (d,), or a Dict of such. {_observation_remedy(observation_space)}"
         )
-    if not (isinstance(action_space, spaces.Box) and len(action_space.shape) == 1):
+    whole = isinstance(action_space, spaces.Box) and not np.issubdtype(action_space.dtype, np.floating)
+    if whole or not (isinstance(action_space, spaces.Box) and len(action_space.shape) == 1):
         raise EnvError(
             f"{name} has actions {_describe(action_space)}; rsa2c learns continuous actions only, "
-            f"a Box of shape (m,). {_action_remedy(action_space)}"
+            f"a Box of shape (m,) of floating-point numbers. {_action_remedy(action_space)}"
         )
     if 0 in (*observation_space.shape, *action_space.shape):
         raise EnvError(f"{name} has an empty space: observations {observation_space}, actions {action_space}")
@@ -40,7 +48,7 @@ def _observation_remedy(space: gym.Space[Any]) -> str:
 
 
 def _action_remedy(space: gym.Space[Any]) -> str:
-    if isinstance(space, spaces.Box):
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         return "Flatten it in a wrapper, as gymnasium.wrappers.TransformAction can."
     if isinstance(space, spaces.Tuple | spaces.Dict):
         return "Join its continuous parts to one Box in a wrapper; rsa2c has no actions of several kinds."
@@ -69,7 +77,7 @@ def warn_of_normalisation(env: AnyEnv) -> None:
             if kind == name or (kind == "VecNormalize" and getattr(each, part, False)):
                 found[name] = kind if kind == name else f"VecNormalize({part}=True)"
     for name, shown in found.items():
-        warnings.warn(f"{env_id(env)} is wrapped in {shown}: {NORMALISING[name]}. Remove it.", Notice, stacklevel=3)
+        notice(f"{env_id(env)} is wrapped in {shown}: {NORMALISING[name]}. Remove it.")
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -145,7 +153,7 @@ def check_actions(env: AnyEnv, actions: NDArray[Any], shape: tuple[int, ...], st
 
 
 def _describe(space: gym.Space[Any]) -> str:
-    return f"Box of shape {space.shape}" if isinstance(space, spaces.Box) else str(space)
+    return f"Box of shape {space.shape} of {space.dtype}" if isinstance(space, spaces.Box) else str(space)
 
 
 def check_same_spaces(

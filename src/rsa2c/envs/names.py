@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, VectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from rsa2c.envs.known import find
-from rsa2c.errors import DataError, Notice
+from rsa2c.errors import DataError, notice
 from rsa2c.files import read_yaml
 
 Names = Sequence[str] | Mapping[str, str | None] | str | os.PathLike[str]
@@ -58,11 +57,10 @@ def _declared(env: AnyEnv | str, attribute: str, count: int) -> tuple[str, ...]:
             continue
         if len(names) == count:
             return tuple(map(str, names))
-        warnings.warn(
-            f"{env_id(env)} has {len(names)} {attribute}, but {count} numbers under them, so they are not used. "
-            "A wrapper that changes the numbers can have the attribute itself.",
-            Notice,
-            stacklevel=2,
+        what = "observations" if attribute == "observation_names" else "actions"
+        notice(
+            f"{env_id(env)} has {len(names)} {attribute}, but {what} of {count} numbers, so they are not used. "
+            "A wrapper that changes the numbers can have the attribute itself."
         )
         break
     return keys if len(keys) == count else ()
@@ -83,10 +81,14 @@ def given_names(names: Names) -> tuple[str, ...]:
         source, names = f"the names in {names}", read_yaml(names, "Correct it")
     else:
         source = "feature_names"
+    rule = f"{source} must be a list of names or a mapping from name to unit"
     if isinstance(names, Mapping):
+        for name, unit in names.items():
+            if not isinstance(unit, str | int | float | None):
+                raise DataError(f"{rule}, and a unit is text; got {unit!r} for {name!r}.")
         return tuple(f"{name} [{unit}]" if unit not in (None, "") else str(name) for name, unit in names.items())
     if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{source} must be a list of names or a mapping from name to unit, got {names!r}.")
+        raise DataError(f"{rule}, got {names!r}.")
     return tuple(names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
 import rsa2c.envs.lqr  # noqa: F401 - registers the benchmark with Gymnasium
-from rsa2c.envs.checks import check_spaces
+from rsa2c.envs.checks import check_has_spaces, check_spaces
 from rsa2c.envs.flattening import FlatObservation
 from rsa2c.envs.modules import found_in_module, has_module
 from rsa2c.envs.names import env_id
@@ -38,7 +39,9 @@ def make_single(
     `make_env`. `env` is whatever `make_env` takes."""
     source = Source.of(env, env_kwargs)
     if source.factory is not None:
-        with _third_party_noise_silenced(), _making("an environment given as a function"):
+        made = getattr(source.factory, "func", source.factory)
+        name = made.__name__ if isinstance(made, type) else "an environment given as a function"
+        with _third_party_noise_silenced(), _making(name):
             single = source.factory()
         if not isinstance(single, gym.Env):
             raise EnvError(f"A factory must return a gymnasium.Env, got {type(single).__name__}.")
@@ -46,6 +49,7 @@ def make_single(
         source.check_single("evaluate")
         assert source.id is not None, "a source without a factory has an id"
         single = _from_id(source.id, source.kwargs)
+    check_has_spaces(single)
     if isinstance(single.observation_space, spaces.Dict):
         single = FlatObservation(single)
     check_spaces(single.observation_space, single.action_space, env_id(single))
@@ -126,6 +130,10 @@ def _making(name: str) -> Iterator[None]:
     except (RSA2CError, ImportError, gym.error.DependencyNotInstalled):
         raise
     except Exception as error:
+        innermost = traceback.extract_tb(error.__traceback__)[-1]
+        if isinstance(error, TypeError) and innermost.filename == __file__:
+            given = "its arguments are given as env_kwargs, or --env-kwargs on the command line"
+            raise EnvError(f"{name} could not be made: {error}; {given}.") from error
         raise EnvError(f"{name} could not be made; its own code failed: {described(error)}") from error
 
 

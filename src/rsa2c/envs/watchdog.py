@@ -29,6 +29,10 @@ from gymnasium.vector.async_vector_env import AsyncState
 from rsa2c.errors import EnvError, RSA2CError, described
 from rsa2c.signals import handlers, may_handle
 
+CALLERS = ("gymnasium.vector", "gymnasium.wrappers", "gymnasium.core", "rsa2c.evaluation", "rsa2c.algorithm")
+"""Modules that call `reset` and `step`: what they cannot use is not what Gymnasium asks of an environment."""
+RESET = "reset(seed=..., options=...) must return an observation and a dictionary of infos"
+STEP = "step(action) must return observation, reward, terminated, truncated and infos, the reward being a number"
 NATIVE_SECONDS = 600.0
 """The shortest time that `native_limit` allows between two calls; the time of the policy in between counts too."""
 
@@ -73,7 +77,8 @@ class Watch:
         return observation
 
     def _misshapen(self, who: int | None, found: Any, shape: Any) -> str:
-        return f"the observation at {self._where(who)} has the shape {found}, expected {shape}."
+        rule = f" {RESET}." if found == () and self.step == 0 else ""  # only a part of the observation was taken
+        return f"the observation at {self._where(who)} has the shape {found}, expected {shape}.{rule}"
 
     def _where(self, who: int | None) -> str:
         when = "reset" if self.step == 0 else f"step {self.step}"
@@ -91,6 +96,9 @@ class Watch:
             return f"{self._where(who)} took {limit} and was stopped. It hangs, or it needs a longer step_timeout."
         if isinstance(self.vector, SyncVectorEnv) and (odd := _odd_observation(self.vector)) is not None:
             return self._misshapen(*odd)
+        if isinstance(error, TypeError | ValueError) and _raised_in(error).startswith(CALLERS):
+            rule = RESET if self.step == 0 else STEP
+            return f"{self._where(who)} is not as Gymnasium has it: {type(error).__name__}: {error}. {rule}."
         return f"{self._where(who)} failed in the environment's own code: {described(error)}"
 
     def ring(self, number: int, frame: FrameType | None) -> None:
@@ -197,6 +205,14 @@ def _culprit(vector: Any, error: BaseException) -> int | None:
             found = local.get("i", local.get("env_idx"))
         trace = inner
     return found
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module whose code raised the error; none where it comes from another process."""
+    trace, name = error.__traceback__, ""
+    while trace is not None:
+        name, trace = str(trace.tb_frame.f_globals.get("__name__")), trace.tb_next
+    return "" if name == "gymnasium.vector.async_vector_env" else name
 
 
 def _odd_observation(vector: SyncVectorEnv[Any, Any]) -> tuple[int, Any, Any] | None:

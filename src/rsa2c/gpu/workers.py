@@ -6,7 +6,6 @@ epoch is a few megabytes.
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +21,7 @@ from rsa2c.algorithm.shares import Rollout
 from rsa2c.algorithm.workers import Workers
 from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep
 from rsa2c.envs import Source
-from rsa2c.errors import ConfigError, Notice
+from rsa2c.errors import ConfigError, notice
 from rsa2c.gpu.algebra import DeviceAlgebra
 from rsa2c.gpu.batch import DeviceBatch
 from rsa2c.gpu.device import computing, found
@@ -116,8 +115,7 @@ class DeviceWorkers(Workers):
         early = np.asarray(batch.ended.lengths) < (self.env.episode_limit or 0)
         lost = int(np.sum(np.asarray(batch.grid.truncated) & early))
         if self.env.reports_divergence and lost > MOST_LOST * batch.n:
-            said = f"{lost} simulations diverged within {batch.n} steps and were started anew."
-            warnings.warn(said, Notice, stacklevel=5)
+            notice(f"{lost} simulations diverged within {batch.n} steps and were started anew.")
 
     def first_episodes(
         self, policy: GaussianPolicy, steps: int, seed: int, errors: NDArray[np.float64] | None = None

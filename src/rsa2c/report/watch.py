@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.errors import ConfigError, EnvError, Notice, described, require
+from rsa2c.errors import ConfigError, EnvError, described, notice, require
 from rsa2c.files import PathLike, write_atomically
 from rsa2c.report.drawing import Array, Drawer, Sheet
 from rsa2c.report.embedded import Embedded
@@ -111,7 +111,7 @@ def _pictures(
         if picture == "environment":
             remedy = "Without a display, MuJoCo needs MUJOCO_GL=egl or osmesa. --picture chart needs no renderer."
             raise EnvError(f"{reason} {remedy}") from error
-        warnings.warn(Notice(f"{reason} A chart of the features takes the picture's place."), stacklevel=3)
+        notice(f"{reason} A chart of the features takes the picture's place.")
         return [], USUAL_FPS
 
 
