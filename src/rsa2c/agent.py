@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -80,7 +82,11 @@ class RSA2C(SB3Methods):
         self._workers: Workers | None = None
         self._spread = workers, cluster
         if snapshot is not None and (algorithm or settings or feature_names):
-            raise ConfigError("a snapshot has its algorithm, settings and feature names already; leave them out.")
+            surplus = [*["algorithm"] * bool(algorithm), *["feature_names"] * bool(feature_names), *settings]
+            raise ConfigError(
+                f"a saved agent has its algorithm, settings and feature names already, got {', '.join(surplus)}. Leave "
+                "out all but verbose, tensorboard_log, device, workers and cluster."
+            )
         given = snapshot
         if str(device) != "auto":
             settings["device"] = str(device)
@@ -166,8 +172,8 @@ class RSA2C(SB3Methods):
         (in SB3 that is the default), and the growth of epochs begins anew with it. Logs are written every
         `log_interval` epochs.
         """
-        if not total_timesteps > 0:
-            raise ConfigError(f"total_timesteps must be positive, got {total_timesteps}.")
+        if not (isinstance(total_timesteps, Real) and 0 < total_timesteps < math.inf):
+            raise ConfigError(f"total_timesteps must be positive, got {total_timesteps!r}.")
         if reset_num_timesteps and self.epoch:
             self.state = replace(self.state, steps=0, warmup_steps=0)
         goal = total_timesteps + (self.state.steps if self.epoch else 0)
@@ -236,10 +242,16 @@ class RSA2C(SB3Methods):
 
     def _config_for(self, source: Source) -> Config:
         """The settings for environments of an agent that was begun in others, whose backend may not have these."""
-        same = source.id is not None and source.id == self.env_id
+        same = source.id is not None and (source.id, source.kwargs) == (self.env_id, self.task.env_kwargs)
         return self.config if same else self.config.updated(backend="auto")
 
     def _check_spaces_of(self, source: Source) -> None:
+        n_envs = self.sizes.n_envs if self.config.device == "cpu" else None
+        if source.n_envs is not None and n_envs is not None and source.n_envs != n_envs:
+            raise EnvError(
+                f"the agent trains in {n_envs} environments side by side, {source.name} was given as {source.n_envs}. "
+                f"Give {n_envs}, or a function that makes one."
+            )
         env = self._made(source, source.n_envs)
         try:
             self._check_spaces(env)
