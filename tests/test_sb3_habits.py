@@ -10,6 +10,7 @@ import pytest
 
 from rsa2c import RSA2C, Config, evaluate, make_config, make_env
 from rsa2c.algorithm.snapshot import pack
+from rsa2c.envs import backend_of
 from rsa2c.errors import ConfigError, DataError, EnvError
 from rsa2c.progress import _line, _Meter
 from rsa2c.sb3.methods import WITHOUT_USE
@@ -126,17 +127,37 @@ def test_a_stopped_epoch_is_discarded_and_made_again(agent):
     assert tensors(agent.learn(200)) == tensors(RSA2C("Pendulum-v1", **SMALL).learn(2300))
 
 
-def test_training_envs_can_be_looked_at_and_not_stepped():
+def test_training_envs_can_be_looked_at():
     pytest.importorskip("stable_baselines3")
     agent = RSA2C("Pendulum-v1", backend="gymnasium", **SMALL)
     envs = agent.get_env()
     assert envs.num_envs == 2 and envs.get_attr("spec")[0].id == "Pendulum-v1"
     assert envs.env_method("get_wrapper_attr", "max_speed") == [8, 8]
-    with pytest.raises(EnvError, match="training steps its environments itself"):
-        envs.reset()
     arrays = RSA2C("Pendulum-v1", **SMALL).get_env()
     with pytest.raises(EnvError, match="backend='gymnasium'"):
         arrays.env_method("reset")
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "gymnasium"}, {"distractors": 2}])
+def test_whoever_plays_in_the_training_envs_disturbs_no_training(options):
+    """`vec_env = model.get_env()` is how SB3's first example goes on after training."""
+    evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
+    agent = RSA2C("Pendulum-v1", **SMALL, **options)
+
+    def play(_locals, _globals):
+        envs = agent.get_env()
+        actions, _ = agent.predict(envs.reset())
+        _, rewards, dones, infos = envs.step(actions)
+        assert rewards.shape == dones.shape == (2,) and len(infos) == 2
+        envs.close()
+        return True
+
+    agent.learn(2200, callback=play)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # SB3 warns of environments without its Monitor
+        mean, _ = evaluation.evaluate_policy(agent, agent.get_env(), n_eval_episodes=2)
+    assert -2000.0 < mean < 0.0
+    assert tensors(agent) == tensors(RSA2C("Pendulum-v1", **SMALL, **options).learn(2200))
 
 
 # Logs
@@ -249,9 +270,34 @@ def test_an_environment_is_compared_at_once(agent, tmp_path):
 
 
 def test_another_environment_can_be_set(agent):
-    agent.set_env(lambda: gym.make("Pendulum-v1", g=1.0))
-    agent.learn(1)
-    assert agent.env.envs[0].unwrapped.g == 1.0
+    for made in (lambda: gym.make("Pendulum-v1", g=1.0), gym.make("Pendulum-v1", g=1.0)):
+        agent.set_env(made)
+        agent.learn(1)
+        assert agent.env.envs[0].unwrapped.g == 1.0
+    agent.set_env("Pendulum-v1")
+    assert backend_of(agent.env) == "arrays"
+
+
+def test_another_number_of_environments_is_refused_at_once(agent, tmp_path):
+    three = gym.vector.SyncVectorEnv([lambda: gym.make("Pendulum-v1")] * 3)
+    says = r"trains in 2 environments side by side, Pendulum-v1 was given as 3\. Give 2, or a function that makes one"
+    with pytest.raises(EnvError, match=says):
+        agent.set_env(three)
+    agent.save(tmp_path / "a")
+    with pytest.raises(EnvError, match=says):
+        RSA2C.load(tmp_path / "a", env=three)
+
+
+def test_what_a_saved_agent_has_already_is_named(agent, tmp_path):
+    agent.save(tmp_path / "a")
+    with pytest.raises(ConfigError, match=r"got algorithm, custom_objects, n_envs\. Leave out all but verbose"):
+        RSA2C.load(tmp_path / "a", algorithm="rsa2c-kme", custom_objects=None, n_envs=3)
+
+
+@pytest.mark.parametrize("steps", [0, -5, "1000", float("nan"), float("inf"), None])
+def test_steps_that_are_no_positive_number_are_refused(agent, steps):
+    with pytest.raises(ConfigError, match=f"total_timesteps must be positive, got {steps!r}"):
+        agent.learn(steps)
 
 
 def test_sb3s_vecenv_trains_as_gymnasiums_environments_do():

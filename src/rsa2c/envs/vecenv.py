@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -59,11 +61,12 @@ def _attribute(venv: Any, name: str) -> Any:
         return None
 
 
-def as_vecenv(vector: VectorEnv[Any, Any, Any]) -> Any:
-    """What SB3's callbacks expect as training environments; where SB3 was not imported, the vector environment."""
+def as_vecenv(vector: VectorEnv[Any, Any, Any], alike: Callable[[], Any]) -> Any:
+    """What SB3's callbacks expect as training environments; where SB3 was not imported, the vector environment. `alike`
+    makes an environment to play in."""
     if isinstance(vector.unwrapped, SB3Vector):
         return vector.unwrapped.venv
-    return _training_class()(vector) if _MODULE in sys.modules else vector
+    return _training_class()(vector, alike) if _MODULE in sys.modules else vector
 
 
 @cache
@@ -71,10 +74,11 @@ def _training_class() -> type:
     vec_env: Any = sys.modules[_MODULE]
 
     class TrainingEnvs(vec_env.DummyVecEnv):
-        """The training environments as SB3's callbacks see them: they can be looked at and called, but not stepped."""
+        """The training environments as SB3's callbacks see them: they can be looked at and called. Those that are reset
+        and stepped are others like them, made when first needed."""
 
-        def __init__(self, vector: VectorEnv[Any, Any, Any]) -> None:
-            self.vector = vector
+        def __init__(self, vector: VectorEnv[Any, Any, Any], alike: Callable[[], Any]) -> None:
+            self.vector, self.alike = vector, alike
             spaces = vector.single_observation_space, vector.single_action_space
             vec_env.VecEnv.__init__(self, vector.num_envs, *spaces)
 
@@ -96,13 +100,30 @@ def _training_class() -> type:
                 )
             return super()._get_target_envs(indices)
 
+        @cached_property
+        def others(self) -> Any:
+            monitored = importlib.import_module("stable_baselines3.common.monitor").Monitor
+            return vec_env.DummyVecEnv([lambda: monitored(self.alike())] * self.num_envs)
+
+        def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+            return list(self.others.env_is_wrapped(wrapper_class, indices))
+
+        def seed(self, seed: int | None = None) -> Any:
+            return self.others.seed(seed)
+
         def reset(self) -> Any:
-            raise EnvError("training steps its environments itself; make others to play in.")
+            observations, self.reset_infos = self.others.reset(), self.others.reset_infos
+            return observations
 
         def step_async(self, actions: Any) -> None:
-            self.reset()
+            self.others.step_async(actions)
+
+        def step_wait(self) -> Any:
+            return self.others.step_wait()
 
         def close(self) -> None:
             """Training closes its environments itself."""
+            if "others" in vars(self):
+                self.others.close()
 
     return TrainingEnvs

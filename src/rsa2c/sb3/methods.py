@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from rsa2c.algorithm.snapshot import Snapshot, pack, unpack
 from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import chain
+from rsa2c.envs.single import make_single
 from rsa2c.envs.source import EnvLike, Source
 from rsa2c.envs.vecenv import as_vecenv
 from rsa2c.errors import ConfigError, DataError, FileFormatError, did_you_mean
@@ -27,6 +29,7 @@ from rsa2c.trained import Trained
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
 DEVICES = ("auto", "cpu", "cuda", "jax-cpu")
 WITHOUT_USE = {
+    "policy": "it has one kind of policy, a kernel expansion",
     "policy_kwargs": "it has no network; capacity and length_scale shape the policy",
     "learning_rate": "kl is the size of a step, as a divergence between policies",
     "n_steps": "n_envs and horizon are the size of a batch",
@@ -76,8 +79,17 @@ class SB3Methods(Trained):
         self._source = source
 
     def get_env(self) -> Any:
-        """The training environments, as SB3's `VecEnv` once SB3 is imported."""
-        return as_vecenv(self.env)
+        """The training environments, as SB3's `VecEnv` once SB3 is imported. Its `reset` and `step` play in others like
+        them, so that training is not disturbed."""
+        config = self.config
+        alike = partial(
+            make_single,
+            self._source,
+            noise_variance=config.noise_variance,
+            distractors=config.distractors,
+            distractor_kind=config.distractor_kind,
+        )
+        return as_vecenv(self.env, alike)
 
     def get_vec_normalize_env(self) -> Any:
         """SB3's `VecNormalize` around the training environments; None if there is none."""
