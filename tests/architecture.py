@@ -30,9 +30,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module by its dotted name."""
+    """Every module by its dotted name; `python -m rsa2c` is no part of the library."""
     found = {}
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sorted(set(SOURCE.rglob("*.py")) - {SOURCE / "__main__.py"}):
         parts = path.relative_to(SOURCE.parent).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

@@ -196,7 +196,7 @@ def test_a_missing_extra_names_its_install(monkeypatch, capsys):
 
 
 def test_a_reader_that_leaves_early_is_no_error():
-    command = f"{sys.executable} -m rsa2c.cli train --help | head -1"
+    command = f"{sys.executable} -m rsa2c train --help | head -1"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert result.stderr == ""
 
