@@ -90,9 +90,9 @@ def evaluate(
     noise drawn from the same seed; so it does not depend on how many others run with it (for deterministic policies:
     with `deterministic=False` the policy's own generator draws for all at once).
     Episodes advance in lock step, with one call of `predict` for all. Observation noise is in raw units, or with
-    `units="normalised"` in standard deviations of the agent's metric. `max_steps` stops longer episodes. `attack`
-    (`rsa2c.robustness.attacks.make_attack`) perturbs what the policy sees, after the noise. A step of an episode may
-    take `step_timeout` seconds. Distractors are those of `make_env`.
+    `units="normalised"` in standard deviations of the agent's metric. `max_steps` stops longer episodes (unset, in an
+    environment without limit: the agent's horizon). `attack` (`rsa2c.robustness.attacks.make_attack`) perturbs what the
+    policy sees, after the noise. A step may take `step_timeout` seconds. Distractors are those of `make_env`.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
@@ -159,7 +159,10 @@ class _Wave:
 
     def run(self, deterministic: bool, max_steps: int | None) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Returns and lengths of the episodes, each (E,)."""
-        patience = _PATIENCE if max_steps is None and episode_limit(self.one) is None else None
+        endless = max_steps is None and episode_limit(self.one) is None
+        if endless:
+            max_steps = getattr(self.policy, "longest_episode", None)
+        patience = _PATIENCE if endless and max_steps is None else None
         returns, state, step = np.zeros(len(self.singles)), None, 0
         while self.running.any():
             # A recurrent policy keeps a state for every environment, so its batch keeps them all to the end

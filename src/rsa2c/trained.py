@@ -87,6 +87,11 @@ class Trained:
         return self.task.episode_limit
 
     @property
+    def longest_episode(self) -> int | None:
+        """Steps at which evaluations stop an episode: the horizon, where the environment has no limit of its own."""
+        return self.sizes.horizon if self.episode_limit is None else None
+
+    @property
     def algorithm(self) -> str:
         """Name of the variant the configuration amounts to."""
         return algorithm_name(self.config)

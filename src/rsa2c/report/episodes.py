@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from rsa2c.envs import Source, make_single
 from rsa2c.errors import EnvError, require
 from rsa2c.evaluation import evaluate
-from rsa2c.runs.training import longest_episode
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -75,8 +74,7 @@ def replay(agent: RSA2C, seed: int) -> Episode:
         return _Recorded(make_single(agent.source, distractors=k, distractor_kind=kind), episode)
 
     source = Source(factory=recording, alone=agent.source.alone)
-    limits: dict[str, Any] = {"max_steps": longest_episode(agent), "step_timeout": agent.config.step_timeout}
-    evaluate(agent, source, episodes=1, seed=seed, **limits)
+    evaluate(agent, source, episodes=1, seed=seed, step_timeout=agent.config.step_timeout)
     return episode
 
 

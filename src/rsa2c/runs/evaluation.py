@@ -27,7 +27,7 @@ class TrainingInterrupted(KeyboardInterrupt):
     """A signal stopped a run; `kept` says what its folder has."""
 
     def __init__(self, run: Run, kept: str) -> None:
-        super().__init__(f"Interrupted; {kept}.\nContinue with: rsa2c resume {run.path}")
+        super().__init__(f"Interrupted; {kept}.\nContinue with: rsa2c resume {run.path}{run.env_option}")
 
 
 def evaluate_agent(agent: RSA2C | Baseline) -> EvaluationResult:
@@ -48,7 +48,6 @@ def evaluate_policy(
         distractors=agent.config.distractors,
         distractor_kind=agent.config.distractor_kind,
         seed=seed,
-        max_steps=longest_episode(agent),
         step_timeout=agent.config.step_timeout,
         **options,
     )
@@ -63,14 +62,6 @@ def optimality_gap(agent: RSA2C | Baseline) -> float:
     if known is None or known.optimality_gap is None or not isinstance(agent, RSA2C):
         return float("nan")
     return known.optimality_gap(agent.policy_mean, GAP_STARTS)
-
-
-def longest_episode(agent: RSA2C | Baseline) -> int | None:
-    """Steps at which an evaluation stops an episode: the training's horizon, if the environment has no limit.
-
-    Baselines are refused on environments without one.
-    """
-    return agent.sizes.horizon if isinstance(agent, RSA2C) and agent.episode_limit is None else None
 
 
 @contextmanager
