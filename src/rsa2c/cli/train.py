@@ -216,7 +216,6 @@ def _print_summary(data: RunData, report: Path | None) -> None:
     print(f"  files        {run.path}")
     if report is not None:
         print(f"  report       {report}   (open it in a browser)")
-    named = f" --env {agent.env_id}" if ":" in agent.env_id else ""
-    print(f"  next         {program()} evaluate {run.path}{named}")
+    print(f"  next         {program()} evaluate {run.path}{run.env_option}")
     if isinstance(agent, RSA2C):
         print(f"               {program()} explain {run.path} --of action")

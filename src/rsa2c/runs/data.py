@@ -276,4 +276,5 @@ class RunData(AgentData):
             return RSA2C.of(Snapshot.load(self.run.state_path, kind="state"), self.env)
         if self.run.model_path.exists():
             return RSA2C.load(self.run.model_path, self.env)
-        raise NotFoundError(f"run {self.run.path} has no checkpoint yet. Train it with: rsa2c resume {self.run.path}")
+        again = f"rsa2c resume {self.run.path}{self.run.env_option}"
+        raise NotFoundError(f"run {self.run.path} has no checkpoint yet. Train it with: {again}")

@@ -21,6 +21,7 @@ import yaml
 
 from rsa2c.baselines.settings import BASELINES, BaselineConfig
 from rsa2c.config import Config, upgraded_settings
+from rsa2c.envs.modules import has_module
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RunExistsError
 from rsa2c.files import (
     PathLike,
@@ -70,6 +71,15 @@ class Run:
         self.state_path = self.path / "state.safetensors"
         self.metrics = MetricsFile(self.metrics_path)
 
+    @property
+    def env_option(self) -> str:
+        """` --env module:Name`, which a command needs besides the run where a module has the environment: a run folder
+        imports nothing."""
+        with contextlib.suppress(FileFormatError, StorageError, NotFoundError, OSError):
+            name = str(self.read_config().get("environment"))
+            return f" --env {name}" if has_module(name) else ""
+        return ""
+
     @classmethod
     def create(
         cls,
@@ -112,7 +122,7 @@ class Run:
         if exists:
             raise RunExistsError(
                 f"run {run.path} already exists and is never overwritten.\n"
-                f"Continue it with:        rsa2c resume {run.path}\n"
+                f"Continue it with:        rsa2c resume {run.path}{run.env_option}\n"
                 "or write elsewhere with: --out OTHER_FOLDER"
             )
         return run

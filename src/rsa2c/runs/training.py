@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rsa2c.agent import RSA2C
+from rsa2c.algorithm.automatic import check_total
 from rsa2c.baselines.policy import BASELINES, Baseline
 from rsa2c.config import algorithm_name, default_timesteps, make_config
 from rsa2c.envs import EnvLike
@@ -32,7 +33,6 @@ from rsa2c.runs.evaluation import (
     TrainingInterrupted,
     evaluate_agent,
     evaluate_policy,
-    longest_episode,
     signals_ignored,
     terminations_interrupt,
 )
@@ -47,7 +47,6 @@ __all__ = [
     "is_finished",
     "load_agent",
     "load_policy",
-    "longest_episode",
     "resume_run",
     "train_run",
 ]
@@ -79,7 +78,8 @@ def train_run(
     again to `resume_run`. `fields` are fields of `Config` (for sac and ppo, those of `BaselineFields`); `suffix` is
     appended to the run id.
     """
-    _check_total(total_timesteps)
+    if total_timesteps is not None:
+        check_total(total_timesteps)
     use_module(env)
     source = source_of(env, env_kwargs)
     if algorithm in BASELINES:
@@ -137,14 +137,14 @@ def resume_run(
     with run.locked():
         data = RunData.of(run, env)
         total = total_timesteps if total_timesteps is not None else data.total_timesteps
-        _check_total(total)
+        check_total(total)
         if data.is_baseline:
             return baseline_training.resume(data, total, display=display, track=track)
         with closing(_resumable(data)) as agent:
             if agent.epoch and agent.num_timesteps >= total:
                 raise ConfigError(
                     f"run {run.path} has {agent.num_timesteps:,} steps already, {total:,} were asked for. "
-                    f"Ask for more with: rsa2c resume {run.path} --total-timesteps N"
+                    f"Ask for more with: rsa2c resume {run.path}{run.env_option} --total-timesteps N"
                 )
             agent.spread_over(workers, cluster)
             run.rewind(agent.epoch, agent.num_timesteps)
@@ -210,11 +210,6 @@ def _resumable(data: RunData) -> RSA2C:
     return RSA2C(env, preset=data.document["preset"], feature_names=names, **data.settings)
 
 
-def _check_total(total: int | None) -> None:
-    if total is not None and total <= 0:
-        raise ConfigError(f"total_timesteps must be positive, got {total}.")
-
-
 def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> None:
     with ExitStack() as stack:
         tracker = stack.enter_context(tracker_in(run.path, agent.num_timesteps if agent.epoch else 0, track))
@@ -235,5 +230,5 @@ def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> No
             with suppress(StorageError), signals_ignored():
                 keeper.save()
                 kept = f"Epoch {keeper.boundary.state.epoch} is saved"
-            error.add_note(f"{kept}. Continue with: rsa2c resume {run.path}")
+            error.add_note(f"{kept}. Continue with: rsa2c resume {run.path}{run.env_option}")
             raise
