@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+import plants
 from plants import DictTank, Tank, Unrecorded, make_tank
 from rsa2c import RSA2C, evaluate, make_env
 from rsa2c.algorithm.automatic import ENDLESS_HORIZON, FOLLOWING_BATCH
@@ -117,6 +119,29 @@ def test_without_a_limit_the_horizon_is_a_number_that_works_and_is_said_once():
     said = [str(each.message) for each in caught if each.category is Notice]
     assert len(said) == 1 and f"{ENDLESS_HORIZON:,} steps of each" in said[0]
     assert (agent.sizes.horizon, agent.episode_limit) == (ENDLESS_HORIZON, None)
+
+
+def test_without_a_limit_evaluations_stop_at_the_horizon():
+    """As the notice says; a policy that has no horizon is asked for max_steps."""
+    agent = RSA2C(Tank, **TINY)
+    assert evaluate(agent, Tank, episodes=2).lengths.tolist() == [30, 30]
+    assert evaluate(agent, lambda: gym.wrappers.TimeLimit(Tank(), 50), episodes=1).lengths.tolist() == [50]
+
+
+def test_a_run_that_cannot_go_on_says_how_with_its_module(tmp_path):
+    class Stuck(Tank):
+        taken = 0
+
+        def step(self, action):
+            Stuck.taken += 1
+            if Stuck.taken > 400:
+                raise RuntimeError("valve stuck")
+            return super().step(action)
+
+    plants.Stuck = Stuck
+    with pytest.raises(EnvError, match="valve stuck") as caught:
+        train_run("plants:Stuck", total_timesteps=10_000, out=tmp_path, track=False, **TINY)
+    assert caught.value.__notes__[0].endswith("rsa2c resume " + str(next(tmp_path.iterdir())) + " --env plants:Stuck")
 
 
 def test_the_episode_limit_is_found_wherever_it_is():
@@ -430,7 +455,7 @@ def test_the_command_line_trains_evaluates_and_resumes_a_module_in_this_folder(t
 
     def rsa2c(*arguments):
         return subprocess.run(
-            [sys.executable, "-P", "-m", "rsa2c.cli", *arguments], cwd=tmp_path, capture_output=True, text=True
+            [sys.executable, "-P", "-m", "rsa2c", *arguments], cwd=tmp_path, capture_output=True, text=True
         )
 
     asked = ["--env-kwargs", "setpoint=305.5", "--feature-names", "names.yaml", "--total-timesteps", "500"]
@@ -442,6 +467,8 @@ def test_the_command_line_trains_evaluates_and_resumes_a_module_in_this_folder(t
     refused = rsa2c("evaluate", str(run), "--episodes", "2")
     assert refused.returncode == 2 and "a file may name a module, but not have it imported" in refused.stderr
     assert "--env my_plant:make_tank" in refused.stderr
+    again = rsa2c("train", "my_plant:make_tank", *asked, *small)
+    assert re.search(r"rsa2c resume \S+ --env my_plant:make_tank$", again.stderr, re.MULTILINE), again.stderr
     allowed = rsa2c("evaluate", str(run), "--episodes", "2", "--env", "my_plant:make_tank")
     assert allowed.returncode == 0 and "mean return" in allowed.stdout, allowed.stderr
     more = rsa2c("resume", str(run), "--total-timesteps", "600", "--env", "my_plant:make_tank", *small[6:])

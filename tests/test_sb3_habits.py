@@ -290,8 +290,8 @@ def test_another_number_of_environments_is_refused_at_once(agent, tmp_path):
 
 def test_what_a_saved_agent_has_already_is_named(agent, tmp_path):
     agent.save(tmp_path / "a")
-    with pytest.raises(ConfigError, match=r"got algorithm, custom_objects, n_envs\. Leave out all but verbose"):
-        RSA2C.load(tmp_path / "a", algorithm="rsa2c-kme", custom_objects=None, n_envs=3)
+    with pytest.raises(ConfigError, match=r"got algorithm, custom_objects, n_envs\. Leave out all but env"):
+        RSA2C.load(tmp_path / "a", algorithm="rsa2c-kme", custom_objects={}, n_envs=3)
 
 
 @pytest.mark.parametrize("steps", [0, -5, "1000", float("nan"), float("inf"), None])

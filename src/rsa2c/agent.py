@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from rsa2c.algorithm.automatic import Sizes, last_step
+from rsa2c.algorithm.automatic import Sizes, check_total, last_step
 from rsa2c.algorithm.epoch import Around, EpochRecord, epoch
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.snapshot import Snapshot
@@ -29,11 +27,11 @@ from rsa2c.envs.checks import check_same_spaces
 from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import Names
 from rsa2c.envs.source import KINDS
-from rsa2c.errors import ConfigError, EnvError
+from rsa2c.errors import EnvError
 from rsa2c.gpu.choosing import on_device, source_of
 from rsa2c.progress import progress
 from rsa2c.sb3.callbacks import Callback, StopTraining, hooks
-from rsa2c.sb3.methods import SB3Methods, check_sb3_arguments
+from rsa2c.sb3.methods import SB3Methods, check_saved_arguments, check_sb3_arguments
 from rsa2c.workers import check_workers, hired
 from rsa2c.zoo import located
 
@@ -81,12 +79,8 @@ class RSA2C(SB3Methods):
         self._env: VectorEnv | None = None
         self._workers: Workers | None = None
         self._spread = workers, cluster
-        if snapshot is not None and (algorithm or settings or feature_names):
-            surplus = [*["algorithm"] * bool(algorithm), *["feature_names"] * bool(feature_names), *settings]
-            raise ConfigError(
-                f"a saved agent has its algorithm, settings and feature names already, got {', '.join(surplus)}. Leave "
-                "out all but verbose, tensorboard_log, device, workers and cluster."
-            )
+        if snapshot is not None:
+            check_saved_arguments(algorithm=algorithm, feature_names=feature_names, **settings)
         given = snapshot
         if str(device) != "auto":
             settings["device"] = str(device)
@@ -172,8 +166,7 @@ class RSA2C(SB3Methods):
         (in SB3 that is the default), and the growth of epochs begins anew with it. Logs are written every
         `log_interval` epochs.
         """
-        if not (isinstance(total_timesteps, Real) and 0 < total_timesteps < math.inf):
-            raise ConfigError(f"total_timesteps must be positive, got {total_timesteps!r}.")
+        check_total(total_timesteps)
         if reset_num_timesteps and self.epoch:
             self.state = replace(self.state, steps=0, warmup_steps=0)
         goal = total_timesteps + (self.state.steps if self.epoch else 0)
@@ -246,12 +239,8 @@ class RSA2C(SB3Methods):
         return self.config if same else self.config.updated(backend="auto")
 
     def _check_spaces_of(self, source: Source) -> None:
-        n_envs = self.sizes.n_envs if self.config.device == "cpu" else None
-        if source.n_envs is not None and n_envs is not None and source.n_envs != n_envs:
-            raise EnvError(
-                f"the agent trains in {n_envs} environments side by side, {source.name} was given as {source.n_envs}. "
-                f"Give {n_envs}, or a function that makes one."
-            )
+        if self.config.device == "cpu":
+            source.check_number(self.n_envs)
         env = self._made(source, source.n_envs)
         try:
             self._check_spaces(env)

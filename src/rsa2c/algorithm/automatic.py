@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.config import Config, FollowingScale, KLStep, LearnedSigma, NoisyTraining
-from rsa2c.errors import EnvError
+from rsa2c.errors import ConfigError, EnvError
 
 STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
 """Steps of an epoch where the scale is frozen grow with the number of features: 4,800 for three, as in the paper, and
@@ -70,6 +71,12 @@ def horizon_at(config: Config, steps: int) -> int:
     if config.batch_doubling is None:
         return horizon
     return horizon * min(LARGEST_GROWTH, 1 + steps // config.batch_doubling)
+
+
+def check_total(steps: Any) -> None:
+    """Refuse anything but a positive number of environment steps."""
+    if not (isinstance(steps, int | float | np.number) and 0 < steps < math.inf):
+        raise ConfigError(f"total_timesteps must be positive, got {steps!r}.")
 
 
 def last_step(config: Config, steps: int, goal: int) -> int:

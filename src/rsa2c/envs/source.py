@@ -91,6 +91,14 @@ class Source:
         """Number of environments, if it cannot be chosen."""
         return 1 if self.alone else None if self.vector is None else self.vector.num_envs
 
+    def check_number(self, n_envs: int) -> None:
+        """Refuse another number of environments than an agent trains in, where it cannot be chosen."""
+        if self.n_envs not in (None, n_envs):
+            raise EnvError(
+                f"the agent trains in {n_envs} environments side by side, {self.name} was given as {self.n_envs}. "
+                f"Give {n_envs}, or a function that makes one."
+            )
+
     def check_single(self, what: str) -> None:
         """Refuse to `what` where no further environment can be made."""
         if self.id is None and self.factory is None:

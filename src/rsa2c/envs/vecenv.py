@@ -73,9 +73,8 @@ def as_vecenv(vector: VectorEnv[Any, Any, Any], alike: Callable[[], Any]) -> Any
 def _training_class() -> type:
     vec_env: Any = sys.modules[_MODULE]
 
-    class TrainingEnvs(vec_env.DummyVecEnv):
-        """The training environments as SB3's callbacks see them: they can be looked at and called. Those that are reset
-        and stepped are others like them, made when first needed."""
+    class TrainingEnvs(_played_class()):  # type: ignore[misc]
+        """The training environments as SB3's callbacks see them: they can be looked at and called."""
 
         def __init__(self, vector: VectorEnv[Any, Any, Any], alike: Callable[[], Any]) -> None:
             self.vector, self.alike = vector, alike
@@ -90,7 +89,7 @@ def _training_class() -> type:
         def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
             if attr_name == "render_mode":
                 return [None] * self.num_envs
-            return super().get_attr(attr_name, indices)
+            return list(super().get_attr(attr_name, indices))
 
         def _get_target_envs(self, indices: Any) -> list[Any]:
             if not self.envs:
@@ -98,7 +97,17 @@ def _training_class() -> type:
                     "the training environments are stepped as arrays and cannot be called one by one. Train with "
                     "backend='gymnasium'."
                 )
-            return super()._get_target_envs(indices)
+            return list(super()._get_target_envs(indices))
+
+    return TrainingEnvs
+
+
+@cache
+def _played_class() -> type:
+    vec_env: Any = sys.modules[_MODULE]
+
+    class PlayedEnvs(vec_env.DummyVecEnv):
+        """Those that are reset and stepped are others, made by `alike` when first needed: training steps its own."""
 
         @cached_property
         def others(self) -> Any:
@@ -126,4 +135,4 @@ def _training_class() -> type:
             if "others" in vars(self):
                 self.others.close()
 
-    return TrainingEnvs
+    return PlayedEnvs

@@ -196,3 +196,12 @@ def check_sb3_arguments(env: Any, algorithm: Any, device: str, verbose: int, set
         raise ConfigError(f"algorithm is a name such as 'rsa2c-kme', got {type(algorithm).__name__}. Write RSA2C(env).")
     if str(device) not in DEVICES:
         raise ConfigError(f"device must be one of {', '.join(map(repr, DEVICES))}, got {str(device)!r}.")
+
+
+def check_saved_arguments(**arguments: Any) -> None:
+    """Refuse what an agent in a file has already."""
+    if given := [name for name, value in arguments.items() if value is not None]:
+        raise ConfigError(
+            f"a saved agent has its algorithm, settings and feature names already, got {', '.join(given)}. Leave out "
+            "all but env, verbose, tensorboard_log, device, workers and cluster."
+        )
