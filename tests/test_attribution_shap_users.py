@@ -7,7 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
+import rsa2c
 from rsa2c.attribution import Explanation, KernelExplainer
+from rsa2c.attribution.settings import WITHOUT_USE
 from rsa2c.errors import ConfigError, DataError
 
 pytest.importorskip("sklearn")
@@ -18,9 +20,16 @@ from sklearn.compose import ColumnTransformer, make_column_transformer  # noqa: 
 from sklearn.experimental import enable_halving_search_cv  # noqa: E402, F401
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor  # noqa: E402
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel  # noqa: E402
+from sklearn.impute import SimpleImputer  # noqa: E402
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler  # noqa: E402
+from sklearn.preprocessing import (  # noqa: E402
+    MinMaxScaler,
+    OneHotEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+)
 from sklearn.svm import SVC, SVR  # noqa: E402
 
 NAMES = ("heat", "flow", "age", "dose", "tank")
@@ -100,6 +109,75 @@ def test_names_come_from_the_table_the_model_was_fitted_to(table):
     assert KernelExplainer(model, x[:5].to_numpy())(x[:1].to_numpy()).feature_names == NAMES
     with pytest.raises(DataError, match="columns the model was fitted to, in the same order, heat, flow"):
         KernelExplainer(model, x[list(NAMES[::-1])])
+
+
+def test_a_data_frame_is_compared_by_its_columns_and_may_be_shown_under_other_names(table):
+    x, y = table
+    explainer = KernelExplainer(SVR().fit(x, y), x[:10], feature_names=list("abcde"))
+    assert explainer(x[:2]).feature_names == tuple("abcde"), "names to show are not columns to find"
+    for call in (explainer, explainer.predict):
+        with pytest.raises(DataError, match=r"X must have the background's columns .*; got them in another order"):
+            call(x[list(NAMES[::-1])])
+        with pytest.raises(DataError, match="got them without age and with years"):
+            call(x.rename(columns={"age": "years"}))
+    with pytest.raises(DataError, match=r"got nan in row 1, feature 2 \(age\)"):
+        explainer(x[:3].assign(age=[0.0, np.nan, np.nan]))
+    with pytest.raises(DataError, match=r"got DenseData .*Give an array or a data frame of numbers"):
+        KernelExplainer(SVR().fit(x, y), shap.kmeans(x, 3))
+
+
+def test_an_agent_compares_columns_with_its_features():
+    agent = rsa2c.load("zoo:Pendulum-v1")
+    good = pandas.DataFrame(agent.background[:4], columns=agent.feature_names)
+    mixed = good[list(agent.feature_names[::-1])]
+    explained = agent.explain(good, of="action", background=good).values
+    np.testing.assert_array_equal(explained, agent.explain(agent.background[:4], "action", background=good).values)
+    np.testing.assert_array_equal(agent.predict(good)[0], agent.predict(pandas.DataFrame(good.to_numpy()))[0])
+    for call in (
+        agent.explain, agent.predict, agent.familiarity, agent.linearise, agent.prototypes,
+        lambda states: agent.certify(states, 0.1), lambda states: agent.certified_radius(states, 0.1),
+        lambda states: agent.explain(good, background=states),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=r"must have the agent's features as columns .* got them in another order"):
+            call(mixed)
+
+
+@pytest.mark.parametrize("option", WITHOUT_USE)
+def test_options_of_shap_are_refused_with_the_reason(table, option):
+    x, y = table
+    model = SVR().fit(x, y)
+    says = f"explain has no option '{option}': .*Leave it out"
+    with pytest.raises(ConfigError, match=says):
+        KernelExplainer(model, x[:5], **{option: 1})
+    with pytest.raises(ConfigError, match=says):
+        KernelExplainer(model, x[:5]).shap_values(x[:2], **{option: 1})
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (SimpleImputer(), StandardScaler()),
+        (PowerTransformer(), QuantileTransformer(n_quantiles=20)),
+        (make_column_transformer((PowerTransformer(), ["dose", "heat"]), remainder=SimpleImputer()),),
+    ],
+)
+def test_steps_that_change_each_column_by_itself_agree_with_enumeration(table, steps):
+    x, y = table
+    model = make_pipeline(*steps, SVR(C=10)).fit(x, y)
+    exact = enumerated(with_names(model), x[:12].to_numpy(), x[20:22].to_numpy())
+    np.testing.assert_allclose(KernelExplainer(model, x[:12]).shap_values(x[20:22]), exact, atol=1e-9)
+
+
+def test_an_imputer_that_adds_or_drops_columns_is_refused(table):
+    x, y = table
+    holes = x.assign(age=np.where(np.arange(60) % 2, np.nan, 1.0))
+    with pytest.raises(ConfigError, match=r"\(SimpleImputer\) makes 6 columns of 5"):
+        KernelExplainer(make_pipeline(SimpleImputer(add_indicator=True), SVR()).fit(holes, y), x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn says that it drops a column
+        dropping = make_pipeline(SimpleImputer(), SVR()).fit(x.assign(age=np.nan), y)
+    with pytest.raises(ConfigError, match=r"\(SimpleImputer\) makes 4 columns of 5"):
+        KernelExplainer(dropping, x)
 
 
 def test_other_transformers_are_refused(table):

@@ -16,7 +16,7 @@ from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
 from rsa2c.attribution import ExplainedDataset, Explanation, Prototypes, explain, explain_dataset, prototypes
-from rsa2c.attribution.explaining import Groups
+from rsa2c.attribution.inputs import Groups, check_columns
 from rsa2c.attribution.prototypes import familiarity
 from rsa2c.config import Config, algorithm_name
 from rsa2c.errors import ConfigError, DataError
@@ -59,7 +59,7 @@ class Trained:
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping):
             raise DataError("predict takes an observation, got a pair of it and infos. Write obs, info = env.reset().")
         rng = rng if rng is not None else self._prediction_rng
-        return self.policy.predict(observation, state, episode_start, deterministic, rng)
+        return self.policy.predict(self._ordered(observation), state, episode_start, deterministic, rng)
 
     def __repr__(self) -> str:
         sizes = " + ".join(str(size) for size in self.dictionary_sizes.values())
@@ -169,6 +169,7 @@ class Trained:
 
     def linearise(self, state: ArrayLike) -> NDArray[np.float64]:
         """(m, d), or (N, m, d) for a batch: the local feedback gain d action / d state, squashing included."""
+        state = self._ordered(state)
         return self.policy.bounds.slope(self.policy_mean(state))[..., None] * self.policy_mean.gradient(state)
 
     def explain(
@@ -189,8 +190,8 @@ class Trained:
         with limited_threads(self.config.threads):
             return explain(
                 self._explained(of),
-                states,
-                self.background if background is None else background,
+                self._ordered(states),
+                self.background if background is None else self._ordered(background, "background"),
                 method=method,
                 groups=groups,
                 interactions=interactions,
@@ -242,22 +243,27 @@ class Trained:
         """
         region = Region(np.asarray(epsilon, dtype=np.float64), norm, unit_scale(self, units))
         with limited_threads(self.config.threads):
-            return certify(self.policy, self.acting.value, states, region)
+            return certify(self.policy, self.acting.value, self._ordered(states), region)
 
     def certified_radius(
         self, states: ArrayLike, amount: ArrayLike, norm: Norm = "l2", units: Units = "raw"
     ) -> NDArray[np.float64]:
         """(N,): a size of observation errors up to which no action moves by more than `amount`, proven."""
         with limited_threads(self.config.threads):
-            return certified_radius(self.policy, states, amount, norm, unit_scale(self, units))
+            return certified_radius(self.policy, self._ordered(states), amount, norm, unit_scale(self, units))
 
     def prototypes(self, state: ArrayLike, k: int = 5) -> Prototypes:
         """The remembered states that carried the action at `state`, with signed shares that add up to its mean."""
-        return prototypes(self.policy_mean, state, k, feature_names=self.feature_names)
+        return prototypes(self.policy_mean, self._ordered(state), k, feature_names=self.feature_names)
 
     def familiarity(self, states: ArrayLike) -> NDArray[np.float64]:
         """(N,): similarity of raw states to the nearest state the policy remembers, 1 there and towards 0 far away."""
-        return familiarity(self.policy_mean, states)
+        return familiarity(self.policy_mean, self._ordered(states))
+
+    def _ordered(self, states: Any, what: str = "states") -> Any:
+        """The states; a data frame is refused unless its columns are the features, in their order."""
+        check_columns(what, states, self.feature_names, "the agent's features as columns")
+        return states
 
     def export(
         self,

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.attribution.explaining import explain
 from rsa2c.attribution.explanation import Explanation
-from rsa2c.attribution.inputs import checked, picked_outputs
+from rsa2c.attribution.inputs import check_columns, checked, picked_outputs
 from rsa2c.attribution.models import Expansion, expansions
-from rsa2c.errors import DataError
+from rsa2c.attribution.settings import check_shap_options
 
 Array = NDArray[np.float64]
 
@@ -41,16 +41,14 @@ class KernelExplainer:
         kernel: str = "rbf",
         **options: Any,
     ) -> None:
+        check_shap_options(options)
         self.expansions = expansions(model, kernel)
         self.options = options
         fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
-        columns = [str(column) for column in getattr(background, "columns", ())]
-        if fitted and columns and columns != fitted:
-            raise DataError(
-                f"background must have the columns the model was fitted to, in the same order, {', '.join(fitted)}; "
-                f"got {', '.join(columns)}."
-            )
-        self.feature_names = feature_names if feature_names is not None else columns or fitted or None
+        if fitted:
+            check_columns("background", background, fitted, "the columns the model was fitted to,")
+        self.columns = [str(column) for column in getattr(background, "columns", ())] or fitted
+        self.feature_names = feature_names if feature_names is not None else self.columns or None
         self.background = checked("background", background, self.expansions[0].kernel.dimension)
 
     @property
@@ -72,25 +70,23 @@ class KernelExplainer:
 
     def predict(self, x: ArrayLike) -> Array:
         """What is explained, (N, m): predictions, decision functions or latent means."""
-        rows = checked("X", x, self.expansions[0].kernel.dimension)
+        rows = self._rows(x)
         return np.column_stack([np.sum([part(rows) for part in group], axis=0) for group in self.summands])
 
     def __call__(self, x: ArrayLike, **options: Any) -> Explanation:
         """Shapley values of the rows of X, in the model's units."""
-        if hasattr(x, "columns") and self.feature_names is not None:
-            given = [str(column) for column in x.columns]
-            if given != list(self.feature_names):
-                raise DataError(
-                    f"X must have the background's columns in the same order, {', '.join(self.feature_names)}; "
-                    f"got {', '.join(given)}."
-                )
-        rows = checked("X", x, self.expansions[0].kernel.dimension)
+        rows = self._rows(x)
         options = {"feature_names": self.feature_names, **self.options, **options}
         parts = [
             Explanation.summed([explain(expansion, rows, self.background, **options) for expansion in group])
             for group in self.summands
         ]
         return Explanation.joined(parts)
+
+    def _rows(self, x: ArrayLike) -> Array:
+        if self.columns:
+            check_columns("X", x, self.columns, "the background's columns")
+        return checked("X", x, self.expansions[0].kernel.dimension)
 
     def shap_values(self, x: ArrayLike, **options: Any) -> Array:
         """Values alone, (T, d, m), or (T, d) for a single output, as shap returns them."""

@@ -20,7 +20,8 @@ def checked(what: str, array: ArrayLike, d: int) -> Array:
         states = np.atleast_2d(np.asarray(array, dtype=np.float64))
     except (TypeError, ValueError) as error:
         received = f"{type(array).__name__} ({error})"
-        raise DataError(f"{what} must be numbers of the shape (N, {d}), got {received}.") from error
+        remedy = "Give an array or a data frame of numbers."
+        raise DataError(f"{what} must be numbers of the shape (N, {d}), got {received}. {remedy}") from error
     if states.size == 0:
         raise DataError(f"{what} must hold at least one state, got an array of shape {np.shape(array)}.")
     if states.ndim != 2 or states.shape[1] != d:
@@ -28,11 +29,26 @@ def checked(what: str, array: ArrayLike, d: int) -> Array:
     bad = np.argwhere(~np.isfinite(states))
     if len(bad):
         row, column = bad[0]
+        named = f" ({array.columns[column]})" if hasattr(array, "columns") else ""
         raise DataError(
-            f"{what} must be finite, got {states[row, column]} in row {row}, feature {column} "
+            f"{what} must be finite, got {states[row, column]} in row {row}, feature {column}{named} "
             f"({len(bad)} such entries). Drop or fill these rows first."
         )
     return states
+
+
+def check_columns(what: str, table: Any, names: Sequence[str], whose: str) -> None:
+    """Refuse a data frame whose columns are others than these, or in another order; an array has none to compare."""
+    columns = list(getattr(table, "columns", ()))
+    if not all(isinstance(column, str) for column in columns) or columns in ([], list(names)):
+        return
+    missing, surplus = ([each for each in a if each not in b] for a, b in ((names, columns), (columns, names)))
+    found = [f"without {', '.join(missing)}"] * bool(missing) + [f"with {', '.join(surplus)}"] * bool(surplus)
+    got = " and ".join(found) or "in another order"
+    raise DataError(
+        f"{what} must have {whose} in the same order, {', '.join(names)}; got them {got}. Select them by name, or give "
+        "an array."
+    )
 
 
 def named_features(names: Sequence[str] | None, d: int) -> tuple[str, ...]:

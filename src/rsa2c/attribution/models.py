@@ -247,7 +247,8 @@ def _covariance(tree: Any, d: int) -> tuple[float, list[tuple[float, RBF]]]:
             elif name == "RBF" or (name == "Matern" and np.isinf(part.nu)):
                 precision = precision + 1.0 / np.broadcast_to(part.length_scale, (d,)) ** 2
             else:
-                raise ConfigError(f"the covariance {tree} contains {name}, which has no product form. {REMEDY}")
+                known = "sums and products of RBF, ConstantKernel and WhiteKernel"
+                raise ConfigError(f"the covariance {tree} contains {name}; exact values need {known}. {REMEDY}")
         if white:
             continue
         if not precision.any():

@@ -19,8 +19,12 @@ from rsa2c.errors import ConfigError, DataError
 
 Array = NDArray[np.float64]
 Transform = Callable[[Array], Array]
-SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
-REMEDY = "Use StandardScaler, MinMaxScaler or 'passthrough', or explain the last step alone on transformed data."
+SCALERS = (
+    "StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "PowerTransformer", "QuantileTransformer",
+    "SimpleImputer",
+)  # fmt: skip
+"""What maps each column of X to one column, by itself."""
+REMEDY = f"Use one of {', '.join(SCALERS)} or 'passthrough', or explain the last step alone on transformed data."
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,13 @@ def _scaling(where: str, step: Any) -> tuple[Callable[[Array], Any], ...]:
         return tuple(transform for _, inner in step.steps for transform in _scaling(where, inner))
     if kind not in SCALERS:
         raise ConfigError(
-            f"{where} ({kind}) mixes, drops or makes features, so values would not belong to the features of X. "
-            f"{REMEDY}"
+            f"{where} ({kind}) is not known to change each column by itself, so values might not belong to the "
+            f"features of X. {REMEDY}"
         )
+    taken = getattr(step, "n_features_in_", None)
+    if taken is not None and (made := len(step.get_feature_names_out())) != taken:
+        # an imputer that adds indicators, or drops a column without values
+        raise ConfigError(f"{where} ({kind}) makes {made} columns of {taken}. {REMEDY}")
     return (step.transform,)
 
 

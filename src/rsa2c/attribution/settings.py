@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -97,9 +98,27 @@ Settings = InterventionalSettings | ObservationalSettings
 SETTINGS: dict[str, type[Settings]] = {"kme": InterventionalSettings, "cme": ObservationalSettings}
 
 
+WITHOUT_USE = {
+    "nsamples": "nothing is sampled; method='cme' has permutations",
+    "l1_reg": "no feature is left out",
+    "check_additivity": "efficiency_residual has how far values are from adding up",
+    "link": "what is explained is the model's own output, a decision function or a latent mean for classifiers",
+    "silent": "progress=False shows no progress",
+}
+"""Options of shap's explainers, and why there is none."""
+
+
+def check_shap_options(options: Collection[str]) -> None:
+    """Refuse what shap's explainers take and these have no use for."""
+    for name, reason in WITHOUT_USE.items():
+        if name in options:
+            raise ConfigError(f"explain has no option {name!r}: {reason}. Leave it out.")
+
+
 def settings_of(method: str, options: dict[str, Any]) -> Settings:
     """The settings of a game; options of the other game, and unknown ones, are refused."""
     one_of("method", method, tuple(SETTINGS))
+    check_shap_options(options)
     known = {name: {field.name for field in fields(settings)} for name, settings in SETTINGS.items()}
     for option in options:
         if option in known[method]:
