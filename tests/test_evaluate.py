@@ -120,6 +120,20 @@ def test_a_factorys_wrappers_are_kept():
     assert (limited.lengths == 20).all()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"policy": "Pendulum-v1"}, "an object with a method predict.*; str has none"),
+        ({"policy": Feedback}, "an object with a method predict.*; Feedback is a class"),
+        ({"seed": "0"}, "seed must be a non-negative whole number, got '0'"),
+        ({"seed": -1}, "seed must be a non-negative whole number, got -1"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(arguments, says):
+    with pytest.raises(ConfigError, match=says):
+        evaluate(**{"policy": Feedback(), "env": "Pendulum-v1", "episodes": 1, **arguments})
+
+
 def test_max_steps_stops_longer_episodes(monkeypatch):
     result = evaluate(Feedback(), "Pendulum-v1", episodes=2, max_steps=10)
     assert (result.lengths == 10).all()

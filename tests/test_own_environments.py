@@ -24,7 +24,7 @@ from rsa2c.algorithm.snapshot import Snapshot, pack
 from rsa2c.cli import main
 from rsa2c.envs import Source, backend_of, episode_limit, feature_names, make_single
 from rsa2c.envs.flattening import Layout
-from rsa2c.errors import ConfigError, DataError, EnvError, Notice
+from rsa2c.errors import ConfigError, DataError, EnvError, NotFoundError, Notice
 from rsa2c.files import read_yaml
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
@@ -220,6 +220,8 @@ def test_env_kwargs_reach_ids_classes_and_factories_and_are_kept(tmp_path):
         RSA2C(Tank(), env_kwargs={"setpoint": 1.0})
     with pytest.raises(EnvError, match=r"^Tank could not be made: .*'setpiont'; its arguments are given as env_kwargs"):
         RSA2C(Tank, env_kwargs={"setpiont": 1.0}, **TINY)
+    with pytest.raises(ConfigError, match=r"env_kwargs must map arguments to values.*got 'setpoint=1'"):
+        RSA2C(Tank, env_kwargs="setpoint=1", **TINY)
     with pytest.raises(EnvError, match="takes no env_kwargs"):
         make_env("Pendulum-v1", backend="arrays", env_kwargs={"g": 5.0})
     assert backend_of(make_env("Pendulum-v1", env_kwargs={"g": 5.0})) == "gymnasium"
@@ -239,6 +241,8 @@ def test_names_come_from_the_user_the_environment_or_a_file(tmp_path):
     (tmp_path / "names.yaml").write_text("level: {unit: m}\ntemperature: K\nflag:\n")
     with pytest.raises(DataError, match=r"names.yaml must be .* a unit is text; got {'unit': 'm'} for 'level'"):
         RSA2C(Tank, feature_names=tmp_path / "names.yaml", **TINY)
+    with pytest.raises(NotFoundError, match=r"feature_names must be a list of names, .*; there is no file 'a,b,c'"):
+        RSA2C(Tank, feature_names="a,b,c", **TINY)
     with pytest.raises(DataError, match="feature_names must differ, got a more than once"):
         RSA2C(Tank, feature_names=["a", "b", "a"], **TINY)
     stacked = gym.wrappers.FlattenObservation(gym.wrappers.FrameStackObservation(Tank(), 2))

@@ -334,6 +334,11 @@ def test_an_observation_with_its_infos_is_refused_with_what_to_write(agent):
         agent.predict(gym.make("Pendulum-v1").reset(seed=0))
 
 
+def test_what_is_no_observation_is_refused(agent):
+    with pytest.raises(DataError, match=r"states must be numbers of the shape \(3,\) or \(N, 3\), got str"):
+        agent.predict("upright")
+
+
 def test_sb3s_evaluate_policy_and_ours_agree(agent):
     evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
     agent.learn(2300)

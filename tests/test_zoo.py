@@ -124,6 +124,8 @@ def test_an_unknown_agent_is_refused_with_the_list(capsys):
         rsa2c.load("zoo:../../x")
     assert main(["evaluate", "zoo:nothing"]) == 2
     assert "the zoo has no agent 'nothing'. It has" in capsys.readouterr().err
+    with pytest.raises(NotFoundError, match=r"run Pendulum-v1 does not exist\. Did you mean zoo:Pendulum-v1\?"):
+        rsa2c.load("Pendulum-v1")
 
 
 def test_an_agent_of_the_zoo_is_no_run_to_resume(capsys):

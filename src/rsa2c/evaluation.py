@@ -94,14 +94,13 @@ def evaluate(
     environment without limit: the agent's horizon). `attack` (`rsa2c.robustness.attacks.make_attack`) perturbs what the
     policy sees, after the noise. A step may take `step_timeout` seconds. Distractors are those of `make_env`.
     """
-    if not isinstance(policy, Policy):
-        raise ConfigError(
-            f"A policy needs a method predict(observation, ...), as in SB3; {type(policy).__name__} has none."
-        )
+    if not isinstance(policy, Policy) or isinstance(policy, type):
+        got = f"{policy.__name__} is a class" if isinstance(policy, type) else f"{type(policy).__name__} has none"
+        raise ConfigError(f"a policy is an object with a method predict(observation, ...), as in SB3; {got}.")
     check_count("episodes", episodes)
     check_count("max_steps", max_steps)
-    if seed < 0:
-        raise ConfigError(f"seed must be a non-negative whole number, got {seed}.")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"seed must be a non-negative whole number, got {seed!r}.")
     variance = noise_variance * np.square(unit_scale(policy, units))
     use_module(env)
     source = Source.of(env, env_kwargs)

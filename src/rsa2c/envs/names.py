@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, VectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from rsa2c.envs.known import find
-from rsa2c.errors import DataError, notice
+from rsa2c.errors import DataError, NotFoundError, notice
 from rsa2c.files import read_yaml
 
 Names = Sequence[str] | Mapping[str, str | None] | str | os.PathLike[str]
@@ -78,6 +78,9 @@ def given_names(names: Names) -> tuple[str, ...]:
     A unit becomes part of the name: `temperature [K]`.
     """
     if isinstance(names, str | os.PathLike):
+        if not os.path.exists(names):
+            rule = "a list of names, a mapping from name to unit, or a YAML file with either"
+            raise NotFoundError(f"feature_names must be {rule}; there is no file {str(names)!r}.")
         source, names = f"the names in {names}", read_yaml(names, "Correct it")
     else:
         source = "feature_names"

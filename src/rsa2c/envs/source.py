@@ -49,6 +49,8 @@ class Source:
         """The source that any of `KINDS` is; `kwargs` are arguments of an id, a class or a factory."""
         if isinstance(env, Source):
             return env
+        if not isinstance(kwargs, Mapping | None):
+            raise ConfigError(f"env_kwargs must map arguments to values, as {{'g': 9.8}} does; got {kwargs!r}.")
         if isinstance(env, str):
             return cls(id=env.removeprefix(DM_CONTROL) if env.startswith(DM_CONTROL) else env, kwargs=kwargs)
         if callable(env) and not isinstance(env, gym.Env | VectorEnv):

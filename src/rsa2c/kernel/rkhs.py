@@ -132,8 +132,12 @@ class RKHSFunction:
         return replace(self, dictionary=dictionary, coefficients=start + correction)
 
     def _checked(self, states: ArrayLike) -> tuple[NDArray[np.float64], bool]:
-        array = np.asarray(states, dtype=np.float64)
         d = self.kernel.dimension
+        try:
+            array = np.asarray(states, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            got = f"{type(states).__name__} ({error})"
+            raise DataError(f"states must be numbers of the shape ({d},) or (N, {d}), got {got}.") from error
         if array.ndim not in (1, 2) or array.shape[-1] != d:
             raise DataError(f"states must have the shape ({d},) or (N, {d}), got {array.shape}.")
         if not np.isfinite(array).all():

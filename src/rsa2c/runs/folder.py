@@ -39,7 +39,7 @@ from rsa2c.files import (
 from rsa2c.runs.metrics import MetricsFile
 from rsa2c.runs.names import check_run_id
 from rsa2c.runs.provenance import provenance
-from rsa2c.zoo import PREFIX, is_zoo
+from rsa2c.zoo import PREFIX, cards, is_zoo
 
 
 def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:
@@ -144,6 +144,8 @@ class Run:
         what = "has no config.yaml, so it is not a run folder." if os.path.isdir(path) else "does not exist."
         runs = {run.path.name: str(run.path) for run in find_runs("runs")}
         close = [runs[name] for name in difflib.get_close_matches(path.name, runs, n=3, cutoff=0.6)]
+        if not close and str(path) in cards():
+            close = [f"{PREFIX}{path}"]
         hint = f" Did you mean {' or '.join(close)}?" if close else near(path)
         raise NotFoundError(f"run {path} {what}{hint} `rsa2c list` shows the runs under ./runs.")
 
