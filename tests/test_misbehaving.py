@@ -32,7 +32,7 @@ WAYS = {
     "exits": "failed in the environment's own code: SystemExit: licence expired",
     "hangs": r"took longer than 0\.3 s \(step_timeout\) and was stopped",
     "hangs on": r"took longer than 0\.3 s \(step_timeout\) and was stopped",
-    "forgets a value": "is not as Gymnasium has it: ValueError: not enough values .* step.action. must return",
+    "forgets a value": "does not follow Gymnasium's interface: ValueError: not enough values .* step.action. must",
 }
 """What the error says after environment, step and number."""
 

@@ -98,7 +98,8 @@ class Watch:
             return self._misshapen(*odd)
         if isinstance(error, TypeError | ValueError) and _raised_in(error).startswith(CALLERS):
             rule = RESET if self.step == 0 else STEP
-            return f"{self._where(who)} is not as Gymnasium has it: {type(error).__name__}: {error}. {rule}."
+            said = f"{type(error).__name__}: {str(error).rstrip('.')}"
+            return f"{self._where(who)} does not follow Gymnasium's interface: {said}. {rule}."
         return f"{self._where(who)} failed in the environment's own code: {described(error)}"
 
     def ring(self, number: int, frame: FrameType | None) -> None:
