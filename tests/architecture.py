@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("robustness", "export", "gpu"),
     ("evaluation", "plots"),
     ("closed_loop", "progress", "sb3", "trained", "agent"),
-    ("baselines",),
+    ("baselines", "adversary"),
     ("cost", "runs"),
     ("reproduce", "report"),
     ("cli",),
