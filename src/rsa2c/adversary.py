@@ -2,7 +2,8 @@
 
 The perturbations that do most harm over an episode are the solution of a control problem (Zhang et al. 2021): the
 adversary sees the true state, its action is the perturbation of what the policy sees, and its reward is the negative of
-the policy's. RSA2C learns it like any other. Attacks that look one step ahead are in `robustness/attacks.py`.
+the policy's. RSA2C learns it like any other; how strong the attack is depends on how long. Attacks that look one step
+ahead are in `robustness/attacks.py`.
 """
 
 from __future__ import annotations
