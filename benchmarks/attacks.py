@@ -1,10 +1,10 @@
 """Attacks on what the zoo's robots see, at the sizes that the literature on robust reinforcement learning uses.
 
-    python benchmarks/attacks.py [--environments Hopper-v5,...] [--episodes 50] [--learn 300000]
+    python benchmarks/attacks.py [--environments Hopper-v5,...] [--episodes 50] [--learn STEPS]
 
 Every observation is perturbed by at most epsilon standard deviations of each feature: at random, to change the action
-most (MAD), to lower the agent's own value (critic), or by an adversary that was trained for so many steps to lower the
-return (`rsa2c.adversary`; 0 leaves it out). Published figures of PPO, SA-PPO and ATLA-PPO stand beside ours: the median
+most (MAD), to lower the agent's own value (critic), or, with --learn, by an adversary that was trained for so many
+steps to lower the return (`rsa2c.adversary`). Published figures of PPO, SA-PPO and ATLA-PPO stand beside ours: the median
 agent of 21 trainings on version 2 of the environments, under the strongest of six attacks.
 """
 
@@ -30,8 +30,8 @@ github.com/huanzhang12/ATLA_robust_RL (commit 8bde894)."""
 SEED = 30_000
 
 
-def returns(env_id: str, episodes: int, steps: int) -> list[float | None]:
-    """The zoo agent's mean return without an attack, under each kind, and under an adversary trained for `steps`."""
+def returns(env_id: str, episodes: int, steps: int) -> list[float]:
+    """The zoo agent's mean return without an attack, under each kind, and under an adversary if it has `steps`."""
     agent, epsilon = rsa2c.load(f"zoo:{env_id}"), EPSILON[env_id]
 
     def tried(name: str, attack: Attack | None) -> float:
@@ -39,38 +39,40 @@ def returns(env_id: str, episodes: int, steps: int) -> list[float | None]:
         print(env_id, name, f"{mean:.0f}", flush=True)
         return mean
 
-    found: list[float | None] = [tried("no attack", None)]
+    found = [tried("no attack", None)]
     found += [tried(kind, make_attack(kind, agent, epsilon, "linf", "normalised")) for kind in KINDS]
-    learned = learn_attack(agent, env_id, epsilon, units="normalised", total_timesteps=steps) if steps else None
-    return [*found, None if learned is None else tried("learned", learned)]
+    if steps:
+        found.append(tried("learned", learn_attack(agent, env_id, epsilon, units="normalised", total_timesteps=steps)))
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environments", default=",".join(EPSILON))
     parser.add_argument("--episodes", type=int, default=50)
-    parser.add_argument("--learn", type=int, default=300_000)
+    parser.add_argument("--learn", type=int, default=0, metavar="STEPS")
     options = parser.parse_args()
-    heads = ("environment", "epsilon", "no attack", *KINDS, "learned", "PPO", "SA-PPO", "ATLA-PPO")
+    learned = ("learned",) if options.learn else ()
+    heads = ("environment", "epsilon", "no attack", *KINDS, *learned, "PPO", "SA-PPO", "ATLA-PPO")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for env_id in options.environments.split(","):
-        found = returns(env_id, options.episodes, options.learn)
-        ours = ["-" if each is None else f"{each:,.0f}" for each in found]
+        ours = [f"{each:,.0f}" for each in returns(env_id, options.episodes, options.learn)]
         theirs = [f"{clean:,} / {worst:,}" for clean, worst in PUBLISHED[env_id]]
         lines.append(f"| {env_id} | {EPSILON[env_id]:g} | {' | '.join([*ours, *theirs])} |")
+    adversary = f" `learned` is an adversary that RSA2C trained for {options.learn:,} steps." if options.learn else ""
     body = f"""\
 Mean return of the zoo's agents (`rsa2c zoo`), one for each robot, not chosen by score and not trained for attacks, over
 {options.episodes} episodes. Every feature of every observation is perturbed by at most epsilon of its standard
-deviations: at random, to change the action most (`mad`) or to lower the agent's own value (`critic`) by projected
-gradient ascent, or by an adversary that RSA2C trained for {options.learn:,} steps to lower the return (`learned`).
+deviations: at random, or by projected gradient ascent to change the action most (`mad`) or to lower the agent's own
+value (`critic`).{adversary}
 
 {chr(10).join(lines)}
 
 The last three columns are published figures without an attack and under the strongest of six attacks: the median agent
 of 21 trainings, on version 2 of the environments ([ATLA](https://github.com/huanzhang12/ATLA_robust_RL), README, commit
-8bde894; SA-PPO and ATLA-PPO are trained against attacks of this size). Their learned adversaries are the best of many
-with different settings, and Robust Sarsa, another of the six, is not among ours. So the columns say how large these
-perturbations are; they do not decide which method is better.
+8bde894; SA-PPO and ATLA-PPO are trained against attacks of this size). The six include Robust Sarsa and the best of
+many learned adversaries, which are stronger than ours. So the columns say how large these perturbations are; they do
+not decide which method is better.
 """
     print("written to", write("attacks", "Attacks on what robots see", body))
 
