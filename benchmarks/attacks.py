@@ -4,8 +4,8 @@
 
 Every observation is perturbed by at most epsilon standard deviations of each feature: at random, to change the action
 most (MAD), to lower the agent's own value (critic), or, with --learn, by an adversary that was trained for so many
-steps to lower the return (`rsa2c.adversary`). Published figures of PPO, SA-PPO and ATLA-PPO stand beside ours: the median
-agent of 21 trainings on version 2 of the environments, under the strongest of six attacks.
+steps to lower the return (`rsa2c.adversary`). Published figures of PPO, SA-PPO and ATLA-PPO stand beside ours: the
+median agent of 21 trainings on version 2 of the environments, under the strongest of six attacks.
 """
 
 from __future__ import annotations
