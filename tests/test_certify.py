@@ -224,7 +224,10 @@ def test_command_line(tmp_path, capsys) -> None:
     capsys.readouterr()
     assert main(["certify", run, "--epsilon", "0.02", "--norm", "linf", "--states", "8"]) == 0
     out = capsys.readouterr().out
-    assert "certified change of the action" in out and "certified radius" in out and "refused" in out
+    assert "certified change of the action" in out and "certified radius" in out and "paper" not in out
+    assert main(["certify", run, "--epsilon", "0.02", "--norm", "linf", "--states", "8", "--paper"]) == 0
+    further = capsys.readouterr().out
+    assert further.startswith(out) and "the paper's quantities" in further and "refused" in further
     assert main(["certify", run, "--epsilon", "-1"]) == 2
     assert "epsilon must be finite and >= 0" in capsys.readouterr().err
     assert main(["certify", run, "--epsilon", "0.1", "--states", "100000"]) == 2

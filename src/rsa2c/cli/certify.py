@@ -11,6 +11,9 @@ from rsa2c.cli.command import command, parse, visited
 from rsa2c.errors import ConfigError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from rsa2c.agent import RSA2C
     from rsa2c.robustness.certificates import Certificate
 
@@ -33,19 +36,16 @@ class CertifyOptions:
     """States certified, of those the agent visited last."""
     amount: float | None = None
     """Change of an action for which the certified radius is given; unset: a tenth of each action's range."""
+    paper: bool = False
+    """Show the bounds that the paper states, too, each beside the largest effect of attacks and random errors."""
     seed: int = 0
-    """Seed of the random perturbations that the paper's quantities are measured against."""
+    """Seed of the random errors of --paper."""
 
 
 @command
 def certify(arguments: list[str]) -> None:
-    """How far observation errors can move a run's actions and value: proven bounds, and the paper's quantities."""
+    """How far observation errors can move a run's actions and value: proven bounds."""
     options = parse(CertifyOptions, arguments, certify)
-    import numpy as np
-
-    from rsa2c.algorithm.threads import limited_threads
-    from rsa2c.robustness.bounds import paper_quantities
-    from rsa2c.robustness.regions import Region, unit_scale
     from rsa2c.runs.source import opened
 
     if options.amount is not None and not options.amount > 0:
@@ -58,6 +58,17 @@ def certify(arguments: list[str]) -> None:
     print(f"observation errors of {options.norm} size {options.epsilon:g} in {unit}")
     _print_actions(certificate)
     _print_rest(agent, certificate, options)
+    if options.paper:
+        _print_paper(agent, states, options)
+
+
+def _print_paper(agent: RSA2C, states: NDArray[np.float64], options: CertifyOptions) -> None:
+    import numpy as np
+
+    from rsa2c.algorithm.threads import limited_threads
+    from rsa2c.robustness.bounds import paper_quantities
+    from rsa2c.robustness.regions import Region, unit_scale
+
     region = Region(options.epsilon, options.norm, unit_scale(agent, options.units))
     print("\nthe paper's quantities, and the largest effect that was measured (attacks and random perturbations)")
     rng = np.random.default_rng(options.seed)
