@@ -158,7 +158,7 @@ def bad(states, position=(2, 1), number=np.nan):
         ({"states": lambda s: s[:0]}, DataError, "states must hold at least one state"),
         ({"states": lambda s: s[:, :2]}, DataError, r"states must have the shape \(N, 3\)"),
         ({"background": lambda s: s[None]}, DataError, r"background must have the shape \(N, 3\)"),
-        ({"feature_names": lambda s: ("a", "b")}, DataError, "name all 3 features, got 2"),
+        ({"feature_names": lambda s: ("a", "b")}, DataError, "must have one name for each of the 3 features, got 2"),
         ({"feature_names": lambda s: ("a", "b", "a")}, DataError, "must differ, got a more than once"),
         ({"outputs": lambda s: ["w"]}, DataError, "unknown output 'w'; known are u, v"),
         ({"outputs": lambda s: [2]}, DataError, "output number 2 does not exist"),
