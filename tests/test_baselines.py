@@ -299,7 +299,7 @@ def test_kernel_runs_are_finished_too(tmp_path):
         ({"noise_varance": 0.1}, ConfigError, "Did you mean 'noise_variance'"),
         ({"n_envs": 2}, ConfigError, "You can set seed"),
         ({"preset": "paper"}, ConfigError, "preset 'paper' does not exist for sac; it has rl-zoo"),
-        ({"total_timesteps": 0}, ConfigError, "total_timesteps must be positive"),
+        ({"total_timesteps": 0}, ConfigError, "total_timesteps must be a positive, finite number"),
         ({"noise_variance": -1.0}, ConfigError, "noise_variance must not be negative"),
         ({"distractors": 1.5}, ConfigError, "distractors must be a whole number"),
         ({"distractor_kind": "drifts"}, ConfigError, "Did you mean 'drift'"),

@@ -296,7 +296,7 @@ def test_what_a_saved_agent_has_already_is_named(agent, tmp_path):
 
 @pytest.mark.parametrize("steps", [0, -5, "1000", float("nan"), float("inf"), None])
 def test_steps_that_are_no_positive_number_are_refused(agent, steps):
-    with pytest.raises(ConfigError, match=f"total_timesteps must be positive, got {steps!r}"):
+    with pytest.raises(ConfigError, match=f"total_timesteps must be a positive, finite number, got {steps!r}"):
         agent.learn(steps)
 
 

@@ -219,7 +219,7 @@ class Trained:
         return explain_dataset(
             self._explained(of),
             dataset,
-            self.background if background is None else background,
+            self.background if background is None else self._ordered(background, "background"),
             out,
             method=method,
             feature_names=self.feature_names,

@@ -74,9 +74,9 @@ def horizon_at(config: Config, steps: int) -> int:
 
 
 def check_total(steps: Any) -> None:
-    """Refuse anything but a positive number of environment steps."""
+    """Refuse anything but a positive, finite number of environment steps."""
     if not (isinstance(steps, int | float | np.number) and 0 < steps < math.inf):
-        raise ConfigError(f"total_timesteps must be positive, got {steps!r}.")
+        raise ConfigError(f"total_timesteps must be a positive, finite number, got {steps!r}.")
 
 
 def last_step(config: Config, steps: int, goal: int) -> int:

@@ -39,8 +39,10 @@ def checked(what: str, array: ArrayLike, d: int) -> Array:
 
 def check_columns(what: str, table: Any, names: Sequence[str], whose: str) -> None:
     """Refuse a data frame whose columns are others than these, or in another order; an array has none to compare."""
-    columns = list(getattr(table, "columns", ()))
-    if not all(isinstance(column, str) for column in columns) or columns in ([], list(names)):
+    if not hasattr(table, "columns"):
+        return
+    columns = list(table.columns)
+    if columns == list(names) or not all(isinstance(column, str) for column in columns):
         return
     missing, surplus = ([each for each in a if each not in b] for a, b in ((names, columns), (columns, names)))
     found = [f"without {', '.join(missing)}"] * bool(missing) + [f"with {', '.join(surplus)}"] * bool(surplus)
