@@ -89,6 +89,7 @@ class Trial:
 
 def trained(
     pool: Executor,
+    folder: Path,
     env: str,
     algorithm: str,
     device: str,
@@ -97,8 +98,12 @@ def trained(
     limit: float,
     between: float,
 ) -> dict[str, Any]:
-    """One training of `limit` seconds: trials of its policies, some still under way, and the time of each phase."""
-    folder, saving, trials, phases = Path(tempfile.mkdtemp()), 0.0, list[Trial](), dict[str, float]()
+    """One training of `limit` seconds: trials of its policies, some still under way, and the time of each phase.
+
+    Policies are in `folder` until they have been tried."""
+    trials: list[Trial] = []
+    phases: dict[str, float] = {}
+    saving = 0.0
     began = time.perf_counter()
     agent = made(env, algorithm, device, seed, settings)
     next_trial = between
@@ -107,7 +112,7 @@ def trained(
         phases = {name: phases.get(name, 0.0) + spent for name, spent in record.seconds.items()}
         now = time.perf_counter() - began - saving
         if now >= next_trial or now >= limit:
-            last, path = now >= limit, folder / f"{agent.epoch}.safetensors"
+            last, path = now >= limit, folder / f"{seed}-{agent.epoch}.safetensors"
             agent.save(path)
             saving = time.perf_counter() - began - now
             seeds = range(SEED, SEED + (FINAL_EPISODES if last else EPISODES), EPISODES)
@@ -143,9 +148,9 @@ def measure(options: argparse.Namespace) -> None:
     print("compilation", found["compilation"], flush=True)
     path = options.folder / f"{options.env.replace('/', '-')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with judges() as pool:
+    with tempfile.TemporaryDirectory() as folder, judges() as pool:
         timing = options.seconds, options.between
-        trainings = [trained(pool, *fixed, seed, settings, *timing) for seed in options.seeds]
+        trainings = [trained(pool, Path(folder), *fixed, seed, settings, *timing) for seed in options.seeds]
         found["seeds"] = [judged(training, options.env) for training in trainings]
     path.write_text(json.dumps(found, indent=1), encoding="utf-8")
 

@@ -119,9 +119,10 @@ def _noise_notes(environment: str, levels: list[float], columns: list[str]) -> l
         notes.append(
             "The paper does not say which protocol its numbers have. It calls its levels variances; its released code "
             "uses them as standard deviations. So each of its numbers stands in the row of that variance, and again in "
-            f"the row of that standard deviation{meeting}. Levels that have no such row here, and their squares: "
-            f"{', '.join(squares)}."
+            f"the row of that standard deviation{meeting}."
         )
+        if squares:
+            notes[-1] += f" Levels that have no such row here, and their squares: {', '.join(squares)}."
     return notes
 
 
