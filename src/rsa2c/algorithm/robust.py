@@ -2,10 +2,10 @@
 
 With robust="scale" the kernel's standard deviations include those of the errors, so that a feature which hardly varies
 is not what errors move most. With robust="noise" they do where the scale follows, and the observations of an epoch have
-noise on them, in a mixture of levels: policy and critics see it, rewards do not change. With robust="smooth" the actor's objective has a
-penalty rho / (2 sigma_j^2) E|h_j(s + delta) - h_j(s)|^2 for each action dimension j. It is quadratic in the
-coefficients c_j, with the gradient rho M c_j / sigma_j^2 and M = E[(k_D(s + delta) - k_D(s)) (k_D(s + delta) -
-k_D(s))^T], so it enters the natural step in closed form.
+noise on them, in a mixture of levels: policy and critics see it, rewards do not change. With robust="smooth" the
+actor's objective has a penalty rho / (2 sigma_j^2) E|h_j(s + delta) - h_j(s)|^2 for each action dimension j. It is
+quadratic in the coefficients c_j, with the gradient rho M c_j / sigma_j^2 and M = E[(k_D(s + delta) - k_D(s)) (k_D(s +
+delta) - k_D(s))^T], so it enters the natural step in closed form.
 """
 
 from __future__ import annotations
