@@ -31,7 +31,7 @@ class Attacked(gymnasium.Env[Any, Any]):
 
     def __init__(self, env: gymnasium.Env[Any, Any], policy: Policy, size: Array) -> None:
         self.env, self.policy, self.size = env, policy, size
-        self.observation_space, self.spec = env.observation_space, env.spec
+        self.observation_space = env.observation_space
         self.action_space = Box(-1.0, 1.0, size.shape, np.float64)
         self._true = np.zeros_like(size)
 
