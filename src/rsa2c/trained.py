@@ -63,7 +63,7 @@ class Trained:
 
     def __repr__(self) -> str:
         sizes = " + ".join(str(size) for size in self.dictionary_sizes.values())
-        done = f"{self.num_timesteps:,} steps, {self.epoch} epochs"
+        done = f"{self.num_timesteps:,} steps, {self.epoch} epoch{'s' * (self.epoch != 1)}"
         return f"<{type(self).__name__} {self.env_id}, {self.algorithm}: {done}, remembers {sizes} states>"
 
     @property
