@@ -580,3 +580,8 @@ def test_noise_is_correlated_where_rewards_are_silent():
     assert settled(charged + 0.01 * rng.standard_normal(500)) == 0.0
     assert settled(np.ones(500), rng.random(500) < 0.1) == 0.0
     assert settled(charged, config=config.updated(noise_correlation=0.5)) == 0.5
+
+    seldom, often = np.zeros(500), np.zeros(500)
+    seldom[:4], often[:20] = 1.0, 1.0  # a goal met by chance in under 1% of the steps is as good as none
+    assert settled(seldom) == settled(charged + 50 * seldom) == 0.9
+    assert settled(often) == settled(charged + 50 * often) == 0.0
