@@ -148,11 +148,21 @@ def measure(options: argparse.Namespace) -> None:
     print("compilation", found["compilation"], flush=True)
     path = options.folder / f"{options.env.replace('/', '-')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
+    found["seeds"] = []
+
+    def keep(training: dict[str, Any]) -> None:
+        found["seeds"].append(judged(training, options.env))
+        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+
     with tempfile.TemporaryDirectory() as folder, judges() as pool:
         timing = options.seconds, options.between
-        trainings = [trained(pool, Path(folder), *fixed, seed, settings, *timing) for seed in options.seeds]
-        found["seeds"] = [judged(training, options.env) for training in trainings]
-    path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        before: list[dict[str, Any]] = []
+        for seed in options.seeds:
+            training = trained(pool, Path(folder), *fixed, seed, settings, *timing)
+            for other in before:  # tried meanwhile, so that nothing waits
+                keep(other)
+            before = [training]
+        keep(*before)
 
 
 def _value(text: str) -> Any:

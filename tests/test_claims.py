@@ -275,7 +275,7 @@ def test_one_run_refutes_what_cannot_be_reached():
     assert verdict(bottleneck, scored("rsa2c-kme", 900.0), **ant) == OPEN, "one run does not prove it"
     assert verdict(bottleneck, scored("rsa2c-kme", 1000.0, std=200.0), **ant) == OPEN, "lucky episodes"
     assert verdict(bottleneck, scored("rsa2c-kme", 3000.0, episodes=None), **ant) == OPEN
-    half = statistics.mean([-1.0, 1.0] * 50, 1 - 0.05 / 2 / 2).high  # two subjects, two runs
+    half = statistics.mean([-1.0, 1.0] * 50, 1 - 0.05 / 2 / 2 / 2).high  # two subjects; the mean, or one of two runs
     effect = refuted.comparisons[0].best.effect
     assert (effect.low, effect.high) == pytest.approx((3000 - 50 * half, 3000 + 50 * half))
 

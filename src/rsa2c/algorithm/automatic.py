@@ -149,7 +149,7 @@ def _silent(actions: NDArray, rewards: NDArray) -> bool:
     usual = np.argsort(_unexplained(terms, rewards) ** 2, kind="stable")[: math.ceil(SILENT_SHARE * len(rewards))]
     terms, rewards = terms[usual], rewards[usual]
     scale = np.finfo(np.float64).eps * float(np.mean(rewards**2)) + SILENT_RESIDUAL * float(rewards.var())
-    return float(_unexplained(terms, rewards).var()) <= scale
+    return bool(_unexplained(terms, rewards).var() <= scale)
 
 
 def _unexplained(terms: NDArray, rewards: NDArray) -> NDArray:

@@ -28,20 +28,22 @@ SEEDS = 2**63
 """Perturbed copies of a batch are seeded by a number below this one."""
 
 
-def unit_of(rule: MeasurementErrors, policy: GaussianPolicy) -> NDArray[np.float64]:
-    """(d,): raw size of one unit of the errors."""
-    std = policy.mean.kernel.metric.std
-    return std if isinstance(rule, GrowingErrors) and rule.robust_units == "normalised" else np.ones_like(std)
+def deviations(rule: MeasurementErrors, std: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(d,): largest standard deviations of the errors, in raw units, where the features have the deviations `std`."""
+    normalised = isinstance(rule, GrowingErrors) and rule.robust_units == "normalised"
+    return rule.robust_noise * (std if normalised else np.ones_like(std))
+
+
+def _std(policy: GaussianPolicy) -> NDArray[np.float64]:
+    return policy.mean.kernel.metric.std
 
 
 def widened(variance: NDArray[np.float64], config: Config) -> NDArray[np.float64]:
     """(d,): variances of the visited states, plus those of the errors with robust="scale" and robust="noise"."""
     rule = config.robust
-    if isinstance(rule, WiderScale):
-        return variance + rule.robust_noise**2
-    if isinstance(rule, NoisyTraining):
-        return variance + rule.robust_noise**2 * (1.0 if rule.robust_units == "raw" else variance)
-    return variance
+    if not isinstance(rule, WiderScale | NoisyTraining):
+        return variance
+    return variance + deviations(rule, np.sqrt(variance)) ** 2
 
 
 def noise_levels(n_envs: int, clean: float, offset: float) -> NDArray[np.float64]:
@@ -61,9 +63,9 @@ def training_errors(
     rule = config.robust
     if not isinstance(rule, NoisyTraining):
         return None
-    largest = schedules.linear(0.0, rule.robust_noise, steps, rule.robust_ramp)
+    share = schedules.linear(0.0, 1.0, steps, rule.robust_ramp)
     levels = noise_levels(n_envs, rule.robust_clean, rng.random())[rng.permutation(n_envs)]
-    return largest * np.outer(levels, unit_of(rule, policy))
+    return share * np.outer(levels, deviations(rule, _std(policy)))
 
 
 def trial_errors(config: Config, policy: GaussianPolicy, n_envs: int) -> NDArray[np.float64] | None:
@@ -73,7 +75,7 @@ def trial_errors(config: Config, policy: GaussianPolicy, n_envs: int) -> NDArray
     if not isinstance(rule, MeasurementErrors):
         return None
     clean = rule.robust_clean if isinstance(rule, NoisyTraining) else CLEAN_TRIALS
-    return rule.robust_noise * np.outer(noise_levels(n_envs, clean, 0.5), unit_of(rule, policy))
+    return np.outer(noise_levels(n_envs, clean, 0.5), deviations(rule, _std(policy)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ class Smoothness:
             return None
         weight = schedules.linear(0.0, rule.robust_penalty, steps, rule.robust_ramp)
         seed = int(generator(config, epoch, SMOOTH).integers(SEEDS))
-        return cls(weight, rule.robust_noise * unit_of(rule, policy), seed)
+        return cls(weight, deviations(rule, _std(policy)), seed)
 
     def gradient(self, policy: GaussianPolicy, samples: Samples) -> NDArray[np.float64]:
         """(q, m): rho M C Sigma^-1, the penalty's gradient; the Advantage Critic was fitted to the samples."""
