@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rsa2c import RSA2C, evaluate
-from rsa2c.algorithm import phases
+from rsa2c.algorithm import phases, plausible
 from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.reweighting import _lambda_returns
 from rsa2c.algorithm.robust import Smoothness
@@ -115,6 +115,8 @@ def estimated(agent, on_device, host, epoch=1):
     values, size = host.block.values, abs(host.block.values).max()
     assert agree(by_environment(on_device.values.values), values[batch.state_index])
     assert agree(by_environment(on_device.values.following), values[batch.state_index + 1])
+    for ranged, all_values in ((on_device.values.reached, values), (on_device.values.known, agent.value(batch.raw))):
+        assert agree(np.asarray(ranged), np.array([all_values.min(), all_values.max()]))
     assert agree(by_environment(on_device.advantage), host.block.advantage, size)
     for name in ("mean", "spread"):
         assert agree(np.array(getattr(first, name)), np.array(getattr(second, name)), size)
@@ -126,6 +128,13 @@ def estimated(agent, on_device, host, epoch=1):
 def test_value_and_advantages_agree(agent, rolled, epoch):
     """The first epoch has nothing to be damped towards."""
     estimated(agent, *rolled, epoch)
+
+
+def test_implausible_values_are_fitted_again_alike(agent, rolled, monkeypatch):
+    """With next to no room for values both raise the ridge, as often as the other."""
+    before = estimated(agent, *rolled, epoch=0)
+    monkeypatch.setattr(plausible, "SLACK", -0.45)
+    assert estimated(agent, *rolled, epoch=0).explained < before.explained
 
 
 def test_terminated_episodes_have_no_future(agent, rolled):

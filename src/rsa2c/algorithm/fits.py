@@ -24,10 +24,11 @@ from rsa2c.algorithm.critics import (
     lstd_sums,
 )
 from rsa2c.algorithm.estimates import advantages, discounted_returns
+from rsa2c.algorithm.plausible import plausible, range_of_rewards, ridges
 from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.algorithm.state import dtype_of
-from rsa2c.algorithm.sums import Largest, Moments
+from rsa2c.algorithm.sums import Largest, Moments, Range
 from rsa2c.config import LSTD, Config, NoValue, ReleasedAdvantage
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
@@ -93,8 +94,11 @@ class Fits:
         constant = 0.0
         if isinstance(fit, LSTD):
             damping = fit.value_damping if epoch > 0 else 0.0
-            sums = samples.reduce(_value_sums, value, gamma, fit.value_lambda, damping > 0)
-            weights, constant = lstd_solution(sums, gamma, fit.value_ridge, value.dictionary.gram, damping)
+            sums, rewards, known = samples.reduce(_value_sums, value, gamma, fit.value_lambda, damping > 0)
+            for ridge in ridges(fit.value_ridge):
+                weights, constant = lstd_solution(sums, gamma, ridge, value.dictionary.gram, damping)
+                if plausible(samples.reduce(_set_values, weights, constant), rewards, known, gamma):
+                    break
         else:
             batch = samples.gathered()
             phi = value.dictionary.features(batch.points.dtype.type)(batch.points)
@@ -103,9 +107,8 @@ class Fits:
 
     def estimate(self, value: RKHSFunction | None, samples: Samples, config: Config) -> Estimate:
         """GAE(lambda) on the Value Critic, or without one the returns themselves; every block keeps its own."""
-        weights = None if value is None else (value.coefficients[:, 0], value.offset)
-        dictionary = None if value is None or isinstance(config.value, LSTD) else value.dictionary
-        arguments = weights, dictionary, float(config.gamma), config.advantage.gae_lambda
+        swept = None if isinstance(config.value, LSTD) else value
+        arguments = value is not None, swept, float(config.gamma), config.advantage.gae_lambda
         advantage, largest, returns, rest, count, total, length = samples.reduce(_estimated, *arguments)
         rounding = 0.0 if value is None else rounding_of(largest.value, dtype_of(config))
         return Estimate.of(advantage, returns, rest, rounding, (count, total, length))
@@ -129,34 +132,43 @@ class Fits:
         return fit
 
 
-def _value_sums(block: Block, value: RKHSFunction, gamma: float, lam: float, damped: bool) -> LSTDSums:
-    """The block's sums for LSTD; it keeps the features, from which its values follow."""
+def _value_sums(
+    block: Block, value: RKHSFunction, gamma: float, lam: float, damped: bool
+) -> tuple[LSTDSums, Range, Range | None]:
+    """The block's sums for LSTD, and the ranges of its rewards and of the previous values, where these damp; it keeps
+    the features, from which its values follow."""
     batch = block.batch
     phi = block.features = value.dictionary.features(batch.points.dtype.type)(batch.points)
-    previous = (phi @ value.coefficients[:, 0].astype(phi.dtype) + value.offset)[batch.state_index] if damped else None
-    return lstd_sums(phi, batch, gamma, lam, previous)
+    previous = phi @ value.coefficients[:, 0].astype(phi.dtype) + value.offset if damped else None
+    at_states = None if previous is None else previous[batch.state_index]
+    known = None if previous is None else Range.of(previous)
+    sums = lstd_sums(phi, batch, gamma, lam, at_states)
+    return sums, range_of_rewards(batch.rewards, batch.terminated), known
+
+
+def _set_values(block: Block, weights: NDArray, constant: float) -> Range:
+    """The block takes the values of a fit whose sums it made; their range."""
+    phi = block.features
+    assert phi is not None, "the sums of the fit were made"
+    block.values = (phi @ weights.astype(phi.dtype)).astype(np.float64) + constant
+    return Range.of(block.values)
 
 
 def _estimated(
-    block: Block,
-    value: tuple[NDArray, NDArray] | None,
-    dictionary: Dictionary | None,
-    gamma: float,
-    lam: float,
+    block: Block, has_value: bool, swept: RKHSFunction | None, gamma: float, lam: float
 ) -> tuple[Any, ...]:
-    """The block's values and advantages, and what `Estimate` needs of them. `value` has coefficients (q,) and offset;
-    the block has the features of LSTD already, other fits bring their dictionary."""
+    """The block's advantages, and what `Estimate` needs of them. It has the values of LSTD already; other fits were to
+    the whole batch, and bring theirs."""
     batch = block.batch
-    if value is None:
+    if not has_value:
         block.values = np.zeros(len(batch.points))
         block.advantage = discounted_returns(batch, None, gamma)
     else:
-        phi = block.features
-        if dictionary is not None:
-            phi = dictionary.features(batch.points.dtype.type)(batch.points)
-        assert phi is not None, "the value was fitted"
+        if swept is not None:
+            block.features = swept.dictionary.features(batch.points.dtype.type)(batch.points)
+            _set_values(block, swept.coefficients[:, 0], float(swept.offset[0]))
+        assert block.values is not None, "the value was fitted"
         block.features = None  # nobody needs them after this, and they are the largest array there is
-        block.values = (phi @ value[0].astype(phi.dtype)).astype(np.float64) + value[1]
         block.advantage = advantages(batch, block.values, gamma, lam)
     returns = discounted_returns(batch, block.values, gamma)
     rest = returns - block.values[batch.state_index]

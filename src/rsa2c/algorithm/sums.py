@@ -53,6 +53,22 @@ class Largest:
         return self if self.value >= other.value else other
 
 
+@dataclass(frozen=True)
+class Range:
+    """The lowest and the highest of some numbers; `+` is the range of both."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, *samples: NDArray) -> Range:
+        """That of all numbers in some arrays."""
+        return cls(min(float(np.min(each)) for each in samples), max(float(np.max(each)) for each in samples))
+
+    def __add__(self, other: Range) -> Range:
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+
 class TreeSum:
     """Collects the sums of subtrees, in any order."""
 

@@ -38,6 +38,15 @@ class ValueFit(NamedTuple):
     constant: Array
     values: Array
     following: Array
+    reached: Array
+    """Its lowest and highest value, (2,)."""
+    known: Array
+    """Those of the previous fit, (2,)."""
+
+
+def _extremes(phi: Array, behind: Array, solution: Array) -> Array:
+    values, following = phi @ solution, behind @ solution
+    return jnp.stack([jnp.minimum(values.min(), following.min()), jnp.maximum(values.max(), following.max())])
 
 
 def moments(states: Array) -> tuple[Array, Array]:
@@ -85,7 +94,8 @@ def fit_value(
     system += damping * (rows.T @ rows) / count
     right = traces.T @ grid.rewards.astype(jnp.float64).ravel() / count + damping * (rows.T @ (rows @ old)) / count
     solution = jnp.linalg.solve(system, right)
-    return ValueFit(solution[:-1], solution[-1], phi @ solution, behind @ solution)
+    extremes = (_extremes(phi, behind, each) for each in (solution, old))
+    return ValueFit(solution[:-1], solution[-1], phi @ solution, behind @ solution, *extremes)
 
 
 @jax.jit

@@ -13,9 +13,10 @@ import numpy as np
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.critics import AdvantageFit, require_finite
 from rsa2c.algorithm.fits import Estimate, Fits, rounding_of
+from rsa2c.algorithm.plausible import plausible, range_of_rewards, ridges
 from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Samples
-from rsa2c.algorithm.sums import Moments
+from rsa2c.algorithm.sums import Moments, Range
 from rsa2c.config import LSTD, Config
 from rsa2c.gpu import fits
 from rsa2c.gpu.arrays import Centres, Coordinates, padded
@@ -32,12 +33,17 @@ class DeviceFits(Fits):
         rule = config.value
         assert isinstance(samples, DeviceSamples) and value is not None and isinstance(rule, LSTD), "`check` saw to it"
         old = np.append(padded(value.coefficients[:, 0], samples.capacity), value.offset)
-        damping = rule.value_damping if epoch > 0 else 0.0
-        constants = float(config.gamma), rule.value_lambda, rule.value_ridge, damping
+        damping, gamma, grid = rule.value_damping if epoch > 0 else 0.0, float(config.gamma), samples.batch.grid
+        rewards = range_of_rewards(np.asarray(grid.rewards), np.asarray(grid.terminated))
         with computing(samples.device, double=True):
-            samples.values = fits.fit_value(samples.batch.grid, *_on(samples, value), *constants, old)
-            weights = np.asarray(samples.values.weights)[: value.dictionary.size]
-            constant = np.asarray(samples.values.constant)
+            for ridge in ridges(rule.value_ridge):
+                constants = gamma, rule.value_lambda, ridge, damping
+                fit = fits.fit_value(grid, *_on(samples, value), *constants, old)
+                reached, known = Range.of(np.asarray(fit.reached)), Range.of(np.asarray(fit.known))
+                if plausible(reached, rewards, known if damping > 0 else None, gamma):
+                    break
+            weights, constant = np.asarray(fit.weights)[: value.dictionary.size], np.asarray(fit.constant)
+        samples.values = fit
         require_finite(weights, "the LSTD solution", "raise value_ridge")
         return replace(value, coefficients=weights[:, None], offset=constant[None])
 
