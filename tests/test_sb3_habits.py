@@ -348,6 +348,52 @@ def test_sb3s_evaluate_policy_and_ours_agree(agent):
     assert np.isfinite(mean) and evaluate(agent, env, episodes=1).returns.shape == (1,)
 
 
+def episodes(agent):
+    return [(each["r"], each["l"]) for each in agent.ep_info_buffer]
+
+
+def test_the_last_episodes_of_training_are_in_ep_info_buffer(tmp_path):
+    """SB3's habit: np.mean([each["r"] for each in model.ep_info_buffer])."""
+    sizes = {**SMALL, "horizon": 450}
+    agent = RSA2C("Pendulum-v1", **sizes)
+    assert episodes(agent) == []
+    agent.learn(2900)
+    assert [length for _, length in episodes(agent)] == [200] * 4, "two in each environment, the third was cut"
+    assert np.mean([total for total, _ in episodes(agent)]) == pytest.approx(agent.history[0]["ep_rew_mean"])
+    first = episodes(agent)
+    agent.learn(900)
+    assert episodes(agent)[:4] == first and len(episodes(agent)) == 8
+    assert agent.ep_info_buffer.maxlen == 100 and 0 < agent.ep_info_buffer[0]["t"] <= agent.ep_info_buffer[-1]["t"]
+    agent.save(tmp_path / "a")
+    assert episodes(RSA2C.load(tmp_path / "a")) == []
+    agent.learn(900, reset_num_timesteps=True)
+    assert len(episodes(agent)) == 4
+
+
+def test_ep_info_buffer_does_not_depend_on_workers():
+    sizes = {"n_envs": 4, "horizon": 500, "capacity": 24, "initial_centres": 12}
+    alone, spread = (RSA2C("Pendulum-v1", workers=workers, **sizes).learn(2000) for workers in (1, 2))
+    assert episodes(alone) == episodes(spread) and len(episodes(alone)) == 8
+    spread.close()
+
+
+def test_a_callback_finds_episodes_in_ep_info_buffer_as_they_end():
+    callbacks = pytest.importorskip("stable_baselines3.common.callbacks")
+
+    class Watching(callbacks.BaseCallback):
+        seen = ()
+
+        def _on_step(self):
+            self.seen += (len(self.model.ep_info_buffer),)
+            return True
+
+    sizes, watching = {**SMALL, "horizon": 450}, Watching()
+    agent = RSA2C("Pendulum-v1", **sizes).learn(2900, callback=watching)
+    assert watching.seen == (0,) * 199 + (2,) * 201 + (4,) * 50, "step 201 resets"
+    expected = sorted(episodes(RSA2C("Pendulum-v1", **sizes).learn(2900)))
+    np.testing.assert_allclose(sorted(episodes(agent)), expected, rtol=1e-12)
+
+
 # Reading
 
 
