@@ -242,6 +242,22 @@ def test_fits_the_screen(visit, report, width):
     assert overflowing(page) == []
     assert overlapping(page) == []
     assert page.locator("header").bounding_box()["height"] < 48  # one line
+    cut = "[...document.querySelectorAll('.gauge b')].filter((each) => each.scrollWidth > each.clientWidth).length"
+    page.evaluate("document.querySelectorAll('.gauge b').forEach((each) => (each.textContent = '−0.0364'))")
+    assert page.evaluate(cut) == 0, "the number of an action stays in its column"
+
+
+def test_a_step_is_at_one_place_in_all_charts_of_an_episode(visit, report):
+    page = visit(report)
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll("#episode-charts svg")].map((chart) =>
+            [...chart.querySelectorAll("line.grid")].map((line) => line.getAttribute("x1")))"""
+    )
+    assert len(lines) == 3 and len({left for chart in lines for left in chart}) == 1
+    assert all(len(chart) >= 2 for chart in lines), "one number at an axis has no scale"
+    gap = page.locator("#episode-scene").bounding_box()["y"]
+    above = page.locator("#episode-choice").bounding_box()
+    assert gap - above["y"] - above["height"] > 4
 
 
 def test_an_agent_without_a_training_log_has_a_page(visit, run, tmp_path):
