@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -141,7 +142,9 @@ def frames(source: Source, episode: Episode) -> dict[str, Any]:
 def drawn_env(source: Source) -> gym.Env[Any, Any]:
     """One environment that draws itself as pixels."""
     drawn = source if source.id is None else Source(id=source.id, kwargs={**source.kwargs, "render_mode": "rgb_array"})
-    env = make_single(drawn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Gymnasium's, that it has no pictures: the report says what it shows instead
+        env = make_single(drawn)
     if env.render_mode != "rgb_array":
         env.close()
         raise EnvError(f"{source.name} is made without render_mode='rgb_array', so it draws nothing.")
