@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from rsa2c import RSA2C, Config, evaluate, make_config, make_env
+from rsa2c import RSA2C, Config, KernelExplainer, evaluate, make_config, make_env
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.envs import backend_of
 from rsa2c.errors import ConfigError, DataError, EnvError
@@ -308,6 +309,7 @@ def test_sb3s_vecenv_trains_as_gymnasiums_environments_do():
     assert agent.env_id == "Pendulum-v1" and agent.episode_limit == 200
     assert agent.feature_names == ("cos θ", "sin θ", "angular velocity")
     assert tensors(agent) == tensors(RSA2C(env_util.make_vec_env("Pendulum-v1", n_envs=2), **SMALL).learn(1))
+    assert repr(RSA2C("Pendulum-v1", **SMALL).get_env()).startswith("TrainingEnvs(")
     own = make_env("Pendulum-v1", 2, backend="gymnasium")
     a, b = agent.env.reset(seed=7)[0], own.reset(seed=7)[0]
     np.testing.assert_array_equal(a, b)
@@ -404,6 +406,14 @@ def test_everything_prints_as_something_readable(agent):
     assert repr(agent.policy).startswith("GaussianPolicy(mean=RKHSFunction(") and len(repr(agent.policy)) < 200
     explanation = agent.explain(agent.background[:5], of="action")
     assert repr(explanation).startswith("Explanation(torque: 5 states, 3 features, most important ")
+    certificate = agent.certify(agent.background[:5], epsilon=0.01)
+    assert re.fullmatch(r"Certificate\(5 states, l2 errors up to 0.01 move torque by at most [\d.e-]+\)", f"{certificate}")
+    assert float(repr(certificate).rpartition(" ")[2][:-1]) == pytest.approx(certificate.deviation.max(), rel=0.01)
+    assert repr(agent.prototypes(agent.background[0], k=2)).startswith("Prototypes of torque\n   state  similar")
+    score = evaluate(agent, "Pendulum-v1", episodes=3)
+    assert repr(score) == f"EvaluationResult({score})" and repr(score).endswith(" over 3 episodes)")
+    explainer = KernelExplainer(agent.policy_mean, agent.background)
+    assert repr(explainer) == f"KernelExplainer(3 features -> torque; {len(agent.background)} background states)"
     assert repr(Config()) == "Config.of()"
     shown = "Config.of(seed=3, value_fit='td', value_step=0.05)"
     assert repr(Config.of(seed=3, value_fit="td", value_step=0.05)) == shown

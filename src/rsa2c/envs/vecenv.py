@@ -78,6 +78,9 @@ def _training_class() -> type:
             self.vector = vector
             super().__init__(vector.num_envs, vector.single_observation_space, vector.single_action_space, alike)
 
+        def __repr__(self) -> str:
+            return f"TrainingEnvs({self.vector})"
+
         @property
         def envs(self) -> list[Any]:
             """Gymnasium's environments; none where another backend steps them."""
