@@ -126,7 +126,7 @@ def test_opens_from_a_file_and_agrees_with_python(visit, report):
     tops = [page.locator(f"#{name} h2").bounding_box()["y"] for name in SECTIONS]
     assert tops == sorted(tops)
     assert page.locator(".lead").bounding_box()["y"] < tops[0] < 200
-    assert page.locator("#result-curve polyline").count() == 2
+    assert page.locator("#result-curve polyline").count() == 1  # of two, one has no number
     assert page.locator("#attention-swarm circle").count() == 3 * 200
 
 
@@ -163,6 +163,12 @@ def test_has_few_words_and_folds_the_cost_away(visit, report):
     settle(page)
     assert "compile" in phases.text_content()
     assert overflowing(page) == [] and overlapping(page) == []
+
+
+def test_a_curve_without_a_number_is_not_in_the_legend(visit, report):
+    """Epochs of this run are shorter than its episodes, so that none ended in training."""
+    assert visit(report).locator("#result-curve .legend").inner_text().startswith("evaluation, 2 episodes each")
+    assert "exploring" not in visit(report).locator("#result-curve .legend").inner_text()
 
 
 def test_longer_bars_are_better_returns(visit, report):
