@@ -274,6 +274,17 @@ def test_normalising_wrappers_are_named_with_the_reason(kind):
         make_env(getattr(gym.wrappers.vector, kind)(SyncVectorEnv([limited])))
 
 
+@pytest.mark.parametrize("scale, constant", [(1000.0, 0.0), (1.0, 50.0), (0.001, -7.0)])
+def test_neither_the_scale_of_rewards_nor_a_constant_changes_what_is_learned(scale, constant):
+    def learned(change):
+        made = lambda: gym.wrappers.TransformReward(limited(), change)  # noqa: E731
+        return RSA2C(made, **SMALL, n_envs=4, horizon=60).learn(1500)
+
+    plain, other = learned(lambda reward: reward), learned(lambda reward: scale * reward + constant)
+    assert plain.epoch > 3
+    np.testing.assert_allclose(other.predict(plain.background)[0], plain.predict(plain.background)[0], atol=1e-3)
+
+
 def test_other_things_are_refused_with_what_is_accepted():
     with pytest.raises(EnvError, match=r"an environment is an id such as 'Pendulum-v1'.*SB3's VecEnv.*got int"):
         RSA2C(3)
