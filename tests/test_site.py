@@ -31,6 +31,8 @@ def test_the_site_builds_without_a_warning(tmp_path):
     for page in ROOT.glob("docs/*.md"):
         if any(name == "python" for name, _ in blocks(page)):
             check_notebook(tmp_path / "site" / "notebooks" / f"{page.stem}.ipynb", page)
+    for path in ROOT.glob("examples/*.py"):
+        check_example(tmp_path / "site", path)
 
 
 def check_notebook(path, page):
@@ -41,3 +43,12 @@ def check_notebook(path, page):
     runs = [("%%sh\n" if name == "sh" else "") + code.strip() for name, code in shown if name in ("python", "sh")]
     assert [cell for cell in cells if cell.startswith("%%writefile")] == files
     assert [cell for cell in cells if not cell.startswith("%%writefile")] == runs
+
+
+def check_example(site, path):
+    """Its notebook is the script, which test_examples.py runs, and its page leads there."""
+    cells = json.loads((site / "notebooks" / "source" / "examples" / f"{path.stem}.ipynb").read_text("utf-8"))["cells"]
+    said, code = (cell["source"] for cell in cells if cell["source"])
+    assert f'"""{said}\n"""\n\n{code}\n' == path.read_text(encoding="utf-8")
+    page = (site / "source" / "examples" / path.stem / "index.html").read_text(encoding="utf-8")
+    assert f'href="../../../notebooks/source/examples/{path.stem}.ipynb"' in page
