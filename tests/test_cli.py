@@ -188,7 +188,10 @@ TRAIN = ["train", "Pendulum-v1"]
     ("arguments", "says"),
     [
         ([*TRAIN, "--seeed", "3"], "rsa2c train has no option --seeed. Did you mean '--seed'? `rsa2c train"),
-        ([*TRAIN, "-s", "3"], "has no option -s"),
+        ([*TRAIN, "-s", "3"], "has no option -s. `rsa2c train --help`"),
+        ([*TRAIN, "--lr", "1"], "has no option --lr. `rsa2c train --help`"),
+        ([*TRAIN, "--learning-rate=1"], "RSA2C has no learning_rate: kl is the size of a step"),
+        ([*TRAIN, "--batch-size", "64"], "RSA2C has no batch_size: each fit takes the whole batch"),
         ([*TRAIN, "--seed", "x"], "--seed must be a whole number, got 'x'."),
         ([*TRAIN, "--seed=x"], "--seed must be a whole number, got 'x'."),
         ([*TRAIN, "--seed"], "--seed must be followed by a whole number, got nothing."),

@@ -101,7 +101,7 @@ def check_arguments(options: type, arguments: list[str], program: str, complete:
             name, equals, value = token.partition("=")
             option = flags.get(name.replace("_", "-"))
             if option is None:
-                near = did_you_mean(name, flags)
+                near = did_you_mean(name.lstrip("-"), [flag[2:] for flag in flags]).replace("mean '", "mean '--")
                 raise ConfigError(f"{program} has no option {name}.{near} `{program} --help` shows its options.")
             given.append(option)
             _check_values(option, [value] if equals else None, rest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
@@ -208,13 +208,18 @@ def check_sb3_arguments(env: Any, algorithm: Any, device: str, verbose: int, set
             f"RSA2C takes no {env!r}: it has one kind of policy, a kernel expansion. Write RSA2C(env) instead of "
             f"RSA2C({env!r}, env)."
         )
-    for name, instead in WITHOUT_USE.items():
-        if name in settings:
-            raise ConfigError(f"RSA2C has no {name}: {instead}. Leave it out.")
+    check_names(settings)
     if algorithm is not None and not isinstance(algorithm, str):
         raise ConfigError(f"algorithm is a name such as 'rsa2c-kme', got {type(algorithm).__name__}. Write RSA2C(env).")
     if str(device) not in DEVICES:
         raise ConfigError(f"device must be one of {', '.join(map(repr, DEVICES))}, got {str(device)!r}.")
+
+
+def check_names(names: Collection[str]) -> None:
+    """Refuse names of SB3's arguments that have no use here, with what there is in their place."""
+    for name, instead in WITHOUT_USE.items():
+        if name in names:
+            raise ConfigError(f"RSA2C has no {name}: {instead}. Leave it out.")
 
 
 def check_saved_arguments(**arguments: Any) -> None:
