@@ -1,5 +1,5 @@
 """What the site takes from outside docs/: the README as its home page, measurements, and the source that pages name;
-and notebooks of the pages that have Python code.
+and notebooks of the examples and of the pages that have Python code.
 
 Links in the repository are relative to its files, so that they work where the files are read as they are. Here they
 become links between pages: `[`lstd`](../src/rsa2c/algorithm/critics.py)` leads to the line where `lstd` begins.
@@ -37,6 +37,8 @@ def on_files(files: Files, config: Any) -> Files:
     for path in ROOT.glob("docs/*.md"):
         if "```python" in (text := path.read_text(encoding="utf-8")):
             pages[f"notebooks/{path.stem}.ipynb"] = notebook(text)
+    for path in ROOT.glob("examples/*.py"):
+        pages[f"notebooks/source/examples/{path.stem}.ipynb"] = notebook(example(path))
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
@@ -54,8 +56,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             anchor = f"#__codelineno-0-{line_of(ROOT / path, label.strip('`'))}"
         return f"{text}({posixpath.relpath(site_path(path), posixpath.dirname(where) or '.')}{anchor})"
 
-    if where.endswith(".md") and files.get_file_from_path(f"notebooks/{where.removesuffix('.md')}.ipynb"):
-        markdown += f"\n\n[This page as a notebook](notebooks/{where.removesuffix('.md')}.ipynb)\n"
+    made = f"notebooks/{where.removesuffix('.md')}.ipynb"
+    if files.get_file_from_path(made):
+        markdown += f"\n\n[This page as a notebook]({posixpath.relpath(made, posixpath.dirname(where) or '.')})\n"
     return LINK.sub(linked, markdown)
 
 
@@ -108,6 +111,14 @@ def measurements(paths: list[Path]) -> str:
     titles = [(path.name, path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")) for path in paths]
     rows = "\n".join(f"- [{title}](../results/{name})" for name, title in titles)
     return f"# Measurements\n\nEach page names the command and the commit behind its numbers.\n\n{rows}\n"
+
+
+def example(path: Path) -> str:
+    """An example as a page: what its docstring says, and the code."""
+    text = path.read_text(encoding="utf-8")
+    module = ast.parse(text)
+    code = "".join(text.splitlines(True)[module.body[0].end_lineno :])
+    return f"{ast.get_docstring(module)}\n\n```python\n{code}```\n"
 
 
 def notebook(text: str) -> str:

@@ -6,14 +6,19 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import field, make_dataclass
 from pathlib import Path
 
 import pytest
+import tyro
 
 from rsa2c import Explanation, plots
 from rsa2c.cli import COMMANDS, main
+from rsa2c.cli.arguments import check_arguments
 from rsa2c.cli.command import program
-from rsa2c.config import make_config
+from rsa2c.cli.settings import flags
+from rsa2c.cli.train import RunOptions
+from rsa2c.config import Config, all_settings, make_config
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 
@@ -39,10 +44,7 @@ def trained(capsys):
 
 def refused(capsys, *arguments):
     """The message of a command that ends with exit code 2."""
-    try:
-        code = main(list(arguments))
-    except SystemExit as exit_:  # tyro's own refusals
-        code = exit_.code
+    code = main(list(arguments))
     captured = capsys.readouterr()
     assert code == 2
     assert captured.out == ""
@@ -157,19 +159,19 @@ def test_list(trained, capsys, tmp_path):
     ("arguments", "says"),
     [
         (["trian", "Pendulum-v1"], "Did you mean 'train'"),
-        (["train"], "ENV"),
+        (["train"], "rsa2c train needs ENV. Write: rsa2c train ENV."),
         (["train", "Pendulum-v2"], "Did you mean 'Pendulum-v1'"),
         (["train", "CartPole-v1"], "continuous actions only"),
-        (["train", "Pendulum-v1", "--kll", "1"], "--kl "),
+        (["train", "Pendulum-v1", "--kll", "1"], "has no option --kll. Did you mean '--kl'?"),
         (["train", "Pendulum-v1", "--n-envs", "0"], "n_envs must be positive"),
-        (["train", "Pendulum-v1", "--n-envs", "many"], "--n-envs"),
+        (["train", "Pendulum-v1", "--n-envs", "many"], "--n-envs must be a whole number or 'auto', got 'many'"),
         (["train", "Pendulum-v1", "--capacity", "-5"], "capacity must be positive"),
         (["train", "Pendulum-v1", "--total-timesteps", "0"], "total_timesteps must be a positive, finite number"),
         (["train", "Pendulum-v1", "--algorithm", "rsa2c"], "algorithm 'rsa2c' is unknown"),
         (["train", "Pendulum-v1", "--preset", "papper"], "preset 'papper' does not exist"),
         (["train", "Pendulum-v1", "--guidance", "none"], "would turn rsa2c-kme into advanced-ac"),
-            (["train", "Pendulum-v1", "--attribution", "cme", "--shuffle-weights"], "Leave that out"),
-            (["train", "Pendulum-v1", "--algorithm", "ppp"], "sac, ppo. Did you mean 'ppo'"),
+        (["train", "Pendulum-v1", "--attribution", "cme", "--shuffle-weights"], "Leave that out"),
+        (["train", "Pendulum-v1", "--algorithm", "ppp"], "sac, ppo. Did you mean 'ppo'"),
         (["resume", "runs/nothing"], "runs/nothing does not exist"),
         (["evaluate", "runs/nothing"], "rsa2c list"),
     ],
@@ -177,6 +179,73 @@ def test_list(trained, capsys, tmp_path):
 def test_mistakes_are_one_message(arguments, says, capsys, tmp_path):
     assert says in refused(capsys, *arguments)
     assert not (tmp_path / "runs").exists()
+
+
+TRAIN = ["train", "Pendulum-v1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([*TRAIN, "--seeed", "3"], "rsa2c train has no option --seeed. Did you mean '--seed'? `rsa2c train"),
+        ([*TRAIN, "-s", "3"], "has no option -s. `rsa2c train --help`"),
+        ([*TRAIN, "--lr", "1"], "has no option --lr. `rsa2c train --help`"),
+        ([*TRAIN, "--learning-rate=1"], "RSA2C has no learning_rate: kl is the size of a step"),
+        ([*TRAIN, "--batch-size", "64"], "RSA2C has no batch_size: each fit takes the whole batch"),
+        ([*TRAIN, "--seed", "x"], "--seed must be a whole number, got 'x'."),
+        ([*TRAIN, "--seed=x"], "--seed must be a whole number, got 'x'."),
+        ([*TRAIN, "--seed"], "--seed must be followed by a whole number, got nothing."),
+        ([*TRAIN, "--seed", "--quiet"], "--seed must be followed by a whole number, got nothing."),
+        ([*TRAIN, "--total_timesteps", "1e5"], "--total-timesteps must be a whole number, got '1e5'. Write 100000."),
+        ([*TRAIN, "--kl", "x"], "--kl must be a number or 'auto', got 'x'."),
+        ([*TRAIN, "--robust", "nois"], "one of 'none', 'scale', 'noise', 'smooth', got 'nois'. Did you mean 'noise'?"),
+        ([*TRAIN, "more"], "rsa2c train takes ENV and options that begin with --, got 'more' besides."),
+        ([*TRAIN, "seed", "3"], "got 'seed' besides. Did you mean --seed?"),
+        ([*TRAIN, "--quiet", "yes"], "--quiet takes no value, got 'yes'. Write --quiet alone."),
+        ([*TRAIN, "--quiet=yes"], "--quiet takes no value, got 'yes'. Write --quiet alone."),
+        ([*TRAIN, "--no-quiet"], "has no option --no-quiet"),
+        (["export"], "needs RUN and --to {c,onnx,numpy}. Write: rsa2c export RUN --to {c,onnx,numpy}."),
+        (["export", "x"], "rsa2c export needs --to {c,onnx,numpy}."),
+        (["export", "x", "--to"], "--to must be followed by one of {c,onnx,numpy}, got nothing."),
+        (["certify", "x"], "rsa2c certify needs --epsilon EPSILON. Write: rsa2c certify RUN --epsilon EPSILON."),
+        (["list", "x"], "rsa2c list takes no arguments, got 'x' besides."),
+    ],
+)
+def test_what_the_command_line_cannot_read_is_one_message(arguments, says, capsys, monkeypatch):
+    message = refused(capsys, *arguments)
+    assert says in message and len(message.splitlines()) == 1
+    monkeypatch.setattr("rsa2c.cli.command.check_arguments", lambda *_, **__: None)
+    with pytest.raises(SystemExit) as refusal:  # nothing is refused that tyro would have read
+        main(arguments)
+    assert refusal.value.code == 2
+
+
+def test_every_setting_is_read_with_its_default():
+    values = {name: setting.default for name, setting in all_settings(Config).items() if setting.default is not None}
+    for name, value in values.items():
+        text = [] if isinstance(value, bool) else [str(value)]
+        check_arguments(_train_options(), ["Pendulum-v1", f"--{name.replace('_', '-')}", *text], "rsa2c train", True)
+        check_arguments(_train_options(), ["Pendulum-v1", "=".join([f"--{name}", *text])], "rsa2c train", True)
+    assert len(values) > 60
+
+
+def _train_options():
+    members = [(name, kind, field(default_factory=kind)) for name, kind in flags({}).items()]
+    return make_dataclass("Options", members, bases=(RunOptions,))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["Pendulum-v1", "--n-envs", "auto", "--value-step=-1", "--capacity", "-5", "--quiet"],
+        ["--shuffle-weights", "Pendulum-v1", "--no-shuffle-weights", "--env-kwargs", "a=1", "b=2", "--seed", "0"],
+        ["Pendulum-v1", "--env-kwargs", "--total-timesteps", "None", "--out=x=y"],
+    ],
+)
+def test_what_tyro_reads_is_not_refused(arguments):
+    options = _train_options()
+    check_arguments(options, arguments, "rsa2c train", True)
+    assert tyro.cli(options, args=arguments, config=(tyro.conf.OmitArgPrefixes,)).env == "Pendulum-v1"
 
 
 def test_mistakes_about_a_run_are_one_message(trained, capsys, tmp_path):

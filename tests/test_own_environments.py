@@ -182,6 +182,20 @@ def test_dict_observations_keep_every_number_in_its_place():
         layout.one({"q": one["q"]})
 
 
+def test_gymnasiums_own_flattening_keeps_the_names():
+    flat = gym.wrappers.FlattenObservation(DictTank())
+    observation, _ = flat.reset(seed=4)
+    np.testing.assert_allclose(observation, make_single(DictTank).reset(seed=4)[0], rtol=1e-6)
+    assert feature_names(flat, 3) == ("demand", "tank/level", "tank/temperature")
+    assert feature_names(gym.wrappers.DtypeObservation(flat, np.float64), 3)[0] == "demand"
+
+    class WithModes(DictTank):
+        observation_space = spaces.Dict({"mode": spaces.Discrete(3), **DictTank().observation_space.spaces})
+
+    modes = gym.wrappers.FlattenObservation(WithModes())
+    assert feature_names(modes, 6) == tuple(f"x{i}" for i in range(6)), "three numbers of one entry have no names"
+
+
 def test_an_agent_of_dict_observations_predicts_from_them(tmp_path):
     agent = RSA2C(DictTank, **TINY).learn(1)
     env = DictTank()
@@ -258,6 +272,17 @@ def test_normalising_wrappers_are_named_with_the_reason(kind):
         make_env(lambda: gym.wrappers.ClipReward(wrapper(limited()), -9, 9))
     with pytest.warns(Notice, match=f"wrapped in {kind}"):
         make_env(getattr(gym.wrappers.vector, kind)(SyncVectorEnv([limited])))
+
+
+@pytest.mark.parametrize("scale, constant", [(1000.0, 0.0), (1.0, 50.0), (0.001, -7.0)])
+def test_neither_the_scale_of_rewards_nor_a_constant_changes_what_is_learned(scale, constant):
+    def learned(change):
+        made = lambda: gym.wrappers.TransformReward(limited(), change)  # noqa: E731
+        return RSA2C(made, **SMALL, n_envs=4, horizon=60).learn(1500)
+
+    plain, other = learned(lambda reward: reward), learned(lambda reward: scale * reward + constant)
+    assert plain.epoch > 3
+    np.testing.assert_allclose(other.predict(plain.background)[0], plain.predict(plain.background)[0], atol=1e-3)
 
 
 def test_other_things_are_refused_with_what_is_accepted():
@@ -477,6 +502,22 @@ def test_the_command_line_trains_evaluates_and_resumes_a_module_in_this_folder(t
     assert allowed.returncode == 0 and "mean return" in allowed.stdout, allowed.stderr
     more = rsa2c("resume", str(run), "--total-timesteps", "600", "--env", "my_plant:make_tank", *small[6:])
     assert more.returncode == 0, more.stderr
+
+
+def test_the_command_line_says_a_thing_once_and_nothing_of_pictures_that_there_are_not(tmp_path):
+    (tmp_path / "drifting.py").write_text(
+        f"import sys; sys.path.append({TESTS!r})\nimport gymnasium as gym\nfrom plants import Tank\n"
+        "def make(): return gym.wrappers.NormalizeReward(gym.wrappers.TimeLimit(Tank(), 30))\n"
+        "gym.register('Plain-v0', entry_point=Tank, max_episode_steps=30)\n"
+    )
+
+    def said(env):
+        small = ["--total-timesteps", "500", "--n-envs", "2", "--horizon", "40", "--capacity", "16", "--quiet"]
+        command = [sys.executable, "-P", "-m", "rsa2c", "train", env, *small, "--no-track"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+
+    assert said("drifting:make").count("wrapped in NormalizeReward") == 1
+    assert said("drifting:Plain-v0") == ""
 
 
 def test_bad_keyword_arguments_are_named(capsys):

@@ -87,8 +87,22 @@ def test_three_newcomers_start_from_an_empty_environment(distributions, newcomer
     _, wheel = distributions
     said = transcripts.walked(newcomer, wheel, tmp_path)
     assert [line[2:] for line in said.splitlines() if line.startswith("$ ")] == newcomer.commands(wheel.name)
-    python = tmp_path / ".venv" / "bin" / "python"
+    check_installed(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_source_distribution_installs_into_an_empty_environment(distributions, tmp_path):
+    unpacked, _ = distributions
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True, timeout=120)
+    install = [tmp_path / ".venv" / "bin" / "pip", "install", "--quiet", f"{unpacked}.tar.gz"]
+    subprocess.run(install, cwd=tmp_path, check=True, timeout=1200)
+    check_installed(tmp_path)
+
+
+def check_installed(folder):
+    """What is installed in a folder's virtual environment works, and is not this repository."""
+    python = folder / ".venv" / "bin" / "python"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    tried = [python, "-c", TRIED.format(root=str(tmp_path / ".venv"))]
-    done = subprocess.run(tried, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200)
+    tried = [python, "-c", TRIED.format(root=str(folder / ".venv"))]
+    done = subprocess.run(tried, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr

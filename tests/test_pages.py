@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import csv
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +21,7 @@ RUNNING = [page for page in PAGES if {name for name, _ in blocks(page)} - {"text
 NEEDS = {
     "kernel-models.md": ("shap", "sklearn", "matplotlib"),
     "README.md": ("sklearn",),
-    "tools.md": ("optuna", "PIL", "pygame"),
+    "tools.md": ("optuna", "PIL", "pygame", "stable_baselines3", "tensorboard"),
 }
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)")
 ROW = re.compile(r"\| `([^`]+)` \| \[`([\w.]+)`\]\(\.\./(src/[\w/]+\.py)\) \|$", re.MULTILINE)
@@ -34,8 +37,33 @@ def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch):
     for module in NEEDS.get(page.name, ()):
         pytest.importorskip(module, reason="pip install 'rsa2c[all]'")
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=Recorded))
+    monkeypatch.chdir(tmp_path)
     names = run_page(page, tmp_path)
     STATEMENTS.get(page.name, lambda names: None)(names)
+
+
+class Recorded(contextlib.nullcontext):
+    """In place of a run of W&B, which needs an account: the rows that were sent."""
+
+    def __init__(self, project, sync_tensorboard=False):
+        super().__init__(self)
+        self.sent = []
+
+    def log(self, row, step):
+        self.sent.append((step, row))
+
+    def finish(self):
+        """Nothing."""
+
+
+def tracked(names):
+    """TensorBoard's writer has the training, and W&B was sent every epoch of the run folder."""
+    logs = Path(names["agent"].logger.dir)
+    assert any(path.stat().st_size > 1000 for path in logs.glob("events.out.tfevents.*"))
+    steps, rows = zip(*names["run"].sent, strict=True)
+    assert steps[-1] >= 10_000 and list(steps) == sorted(set(steps))
+    assert all("ep_rew_mean" in row for row in rows)
 
 
 def reactor(names):
@@ -71,6 +99,7 @@ STATEMENTS = {
     "kernel-models.md": shap_fails,
     "quickstart.md": quick_start,
     "robust.md": robust,
+    "tools.md": tracked,
 }
 
 

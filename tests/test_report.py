@@ -199,6 +199,17 @@ class TestMissing:
         assert len(frames["images"]) == -(-200 // frames["every"])
         assert all(image.startswith("data:image/webp;base64,") for image in frames["images"])
 
+    def test_a_plant_that_cannot_draw_says_so_in_a_line(self, tmp_path, monkeypatch):
+        """Not with the mistake of its constructor and advice on arguments."""
+        code = "from plants import Tank\n\nclass Blind(Tank):\n    def __init__(self):\n        super().__init__()\n"
+        (tmp_path / "blind.py").write_text(code)
+        monkeypatch.syspath_prepend(tmp_path)
+        run = trained(tmp_path / "runs", env_id="blind:Blind")
+        data = run_document(RunData.of(run, "blind:Blind"), 1)
+        says = "A picture is missing: blind:Blind takes no render_mode, so it draws nothing."
+        assert data["missing"]["episodes"] == [says]
+        assert "frames" not in data["episodes"][0]
+
     def test_an_unfinished_run(self, tmp_path):
         run = trained(tmp_path)
         run.write_config({**run.read_config(), "total_timesteps": 10_000})

@@ -126,7 +126,7 @@ def test_opens_from_a_file_and_agrees_with_python(visit, report):
     tops = [page.locator(f"#{name} h2").bounding_box()["y"] for name in SECTIONS]
     assert tops == sorted(tops)
     assert page.locator(".lead").bounding_box()["y"] < tops[0] < 200
-    assert page.locator("#result-curve polyline").count() == 2
+    assert page.locator("#result-curve polyline").count() == 1  # of two, one has no number
     assert page.locator("#attention-swarm circle").count() == 3 * 200
 
 
@@ -163,6 +163,12 @@ def test_has_few_words_and_folds_the_cost_away(visit, report):
     settle(page)
     assert "compile" in phases.text_content()
     assert overflowing(page) == [] and overlapping(page) == []
+
+
+def test_a_curve_without_a_number_is_not_in_the_legend(visit, report):
+    """Epochs of this run are shorter than its episodes, so that none ended in training."""
+    assert visit(report).locator("#result-curve .legend").inner_text().startswith("evaluation, 2 episodes each")
+    assert "exploring" not in visit(report).locator("#result-curve .legend").inner_text()
 
 
 def test_longer_bars_are_better_returns(visit, report):
@@ -242,6 +248,22 @@ def test_fits_the_screen(visit, report, width):
     assert overflowing(page) == []
     assert overlapping(page) == []
     assert page.locator("header").bounding_box()["height"] < 48  # one line
+    cut = "[...document.querySelectorAll('.gauge b')].filter((each) => each.scrollWidth > each.clientWidth).length"
+    page.evaluate("document.querySelectorAll('.gauge b').forEach((each) => (each.textContent = '−0.0364'))")
+    assert page.evaluate(cut) == 0, "the number of an action stays in its column"
+
+
+def test_a_step_is_at_one_place_in_all_charts_of_an_episode(visit, report):
+    page = visit(report)
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll("#episode-charts svg")].map((chart) =>
+            [...chart.querySelectorAll("line.grid")].map((line) => line.getAttribute("x1")))"""
+    )
+    assert len(lines) == 3 and len({left for chart in lines for left in chart}) == 1
+    assert all(len(chart) >= 2 for chart in lines), "one number at an axis has no scale"
+    gap = page.locator("#episode-scene").bounding_box()["y"]
+    above = page.locator("#episode-choice").bounding_box()
+    assert gap - above["y"] - above["height"] > 4
 
 
 def test_an_agent_without_a_training_log_has_a_page(visit, run, tmp_path):

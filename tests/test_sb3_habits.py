@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from rsa2c import RSA2C, Config, evaluate, make_config, make_env
+from rsa2c import RSA2C, Config, KernelExplainer, evaluate, make_config, make_env
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.envs import backend_of
 from rsa2c.errors import ConfigError, DataError, EnvError
@@ -308,6 +309,7 @@ def test_sb3s_vecenv_trains_as_gymnasiums_environments_do():
     assert agent.env_id == "Pendulum-v1" and agent.episode_limit == 200
     assert agent.feature_names == ("cos θ", "sin θ", "angular velocity")
     assert tensors(agent) == tensors(RSA2C(env_util.make_vec_env("Pendulum-v1", n_envs=2), **SMALL).learn(1))
+    assert repr(RSA2C("Pendulum-v1", **SMALL).get_env()).startswith("TrainingEnvs(")
     own = make_env("Pendulum-v1", 2, backend="gymnasium")
     a, b = agent.env.reset(seed=7)[0], own.reset(seed=7)[0]
     np.testing.assert_array_equal(a, b)
@@ -348,6 +350,52 @@ def test_sb3s_evaluate_policy_and_ours_agree(agent):
     assert np.isfinite(mean) and evaluate(agent, env, episodes=1).returns.shape == (1,)
 
 
+def episodes(agent):
+    return [(each["r"], each["l"]) for each in agent.ep_info_buffer]
+
+
+def test_the_last_episodes_of_training_are_in_ep_info_buffer(tmp_path):
+    """SB3's habit: np.mean([each["r"] for each in model.ep_info_buffer])."""
+    sizes = {**SMALL, "horizon": 450}
+    agent = RSA2C("Pendulum-v1", **sizes)
+    assert episodes(agent) == []
+    agent.learn(2900)
+    assert [length for _, length in episodes(agent)] == [200] * 4, "two in each environment, the third was cut"
+    assert np.mean([total for total, _ in episodes(agent)]) == pytest.approx(agent.history[0]["ep_rew_mean"])
+    first = episodes(agent)
+    agent.learn(900)
+    assert episodes(agent)[:4] == first and len(episodes(agent)) == 8
+    assert agent.ep_info_buffer.maxlen == 100 and 0 < agent.ep_info_buffer[0]["t"] <= agent.ep_info_buffer[-1]["t"]
+    agent.save(tmp_path / "a")
+    assert episodes(RSA2C.load(tmp_path / "a")) == []
+    agent.learn(900, reset_num_timesteps=True)
+    assert len(episodes(agent)) == 4
+
+
+def test_ep_info_buffer_does_not_depend_on_workers():
+    sizes = {"n_envs": 4, "horizon": 500, "capacity": 24, "initial_centres": 12}
+    alone, spread = (RSA2C("Pendulum-v1", workers=workers, **sizes).learn(2000) for workers in (1, 2))
+    assert episodes(alone) == episodes(spread) and len(episodes(alone)) == 8
+    spread.close()
+
+
+def test_a_callback_finds_episodes_in_ep_info_buffer_as_they_end():
+    callbacks = pytest.importorskip("stable_baselines3.common.callbacks")
+
+    class Watching(callbacks.BaseCallback):
+        seen = ()
+
+        def _on_step(self):
+            self.seen += (len(self.model.ep_info_buffer),)
+            return True
+
+    sizes, watching = {**SMALL, "horizon": 450}, Watching()
+    agent = RSA2C("Pendulum-v1", **sizes).learn(2900, callback=watching)
+    assert watching.seen == (0,) * 199 + (2,) * 201 + (4,) * 50, "step 201 resets"
+    expected = sorted(episodes(RSA2C("Pendulum-v1", **sizes).learn(2900)))
+    np.testing.assert_allclose(sorted(episodes(agent)), expected, rtol=1e-12)
+
+
 # Reading
 
 
@@ -358,6 +406,15 @@ def test_everything_prints_as_something_readable(agent):
     assert repr(agent.policy).startswith("GaussianPolicy(mean=RKHSFunction(") and len(repr(agent.policy)) < 200
     explanation = agent.explain(agent.background[:5], of="action")
     assert repr(explanation).startswith("Explanation(torque: 5 states, 3 features, most important ")
+    certificate = agent.certify(agent.background[:5], epsilon=0.01)
+    says = r"Certificate\(5 states, l2 errors up to 0.01 move torque by at most [\d.e-]+\)"
+    assert re.fullmatch(says, repr(certificate))
+    assert float(repr(certificate).rpartition(" ")[2][:-1]) == pytest.approx(certificate.deviation.max(), rel=0.01)
+    assert repr(agent.prototypes(agent.background[0], k=2)).startswith("Prototypes of torque\n   state  similar")
+    score = evaluate(agent, "Pendulum-v1", episodes=3)
+    assert repr(score) == f"EvaluationResult({score})" and repr(score).endswith(" over 3 episodes)")
+    explainer = KernelExplainer(agent.policy_mean, agent.background)
+    assert repr(explainer) == f"KernelExplainer(3 features -> torque; {len(agent.background)} background states)"
     assert repr(Config()) == "Config.of()"
     shown = "Config.of(seed=3, value_fit='td', value_step=0.05)"
     assert repr(Config.of(seed=3, value_fit="td", value_step=0.05)) == shown

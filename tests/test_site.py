@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import blocks
+from pages import NAME, blocks
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,13 +28,27 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert 'href="quickstart/"' in home
     assert "source/algorithm/critics/#__codelineno-0-" in method
     assert "certified_radius" in reference
-    check_notebook(tmp_path / "site" / "notebooks" / "own-environment.ipynb", ROOT / "docs" / "own-environment.md")
+    for page in ROOT.glob("docs/*.md"):
+        if any(name == "python" for name, _ in blocks(page)):
+            check_notebook(tmp_path / "site" / "notebooks" / f"{page.stem}.ipynb", page)
+    for path in ROOT.glob("examples/*.py"):
+        check_example(tmp_path / "site", path)
 
 
 def check_notebook(path, page):
-    """A notebook runs what the page runs, which test_pages.py tries."""
+    """A notebook writes and runs what the page does, which test_pages.py tries."""
     cells = [cell["source"] for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
-    written, rest = cells[0], cells[1:]
-    assert written.startswith("%%writefile reactor.py\n")
-    expected = [("%%sh\n" if name == "sh" else "") + code.strip() for name, code in blocks(page) if name != "text"]
-    assert rest == expected
+    shown = [(name, code) for name, code in blocks(page) if name != "text"]
+    files = [f"%%writefile {found[1]}\n{code}".strip() for _, code in shown if (found := NAME.match(code))]
+    runs = [("%%sh\n" if name == "sh" else "") + code.strip() for name, code in shown if name in ("python", "sh")]
+    assert [cell for cell in cells if cell.startswith("%%writefile")] == files
+    assert [cell for cell in cells if not cell.startswith("%%writefile")] == runs
+
+
+def check_example(site, path):
+    """Its notebook is the script, which test_examples.py runs, and its page leads there."""
+    cells = json.loads((site / "notebooks" / "source" / "examples" / f"{path.stem}.ipynb").read_text("utf-8"))["cells"]
+    said, code = (cell["source"] for cell in cells if cell["source"])
+    assert f'"""{said}\n"""\n\n{code}\n' == path.read_text(encoding="utf-8")
+    page = (site / "source" / "examples" / path.stem / "index.html").read_text(encoding="utf-8")
+    assert f'href="../../../notebooks/source/examples/{path.stem}.ipynb"' in page

@@ -76,9 +76,8 @@ class RSA2C(SB3Methods):
         use_module(env)
         self.verbose, self.tensorboard_log = verbose, None if tensorboard_log is None else Path(tensorboard_log)
         self._source = None if env is None else source_of(env, env_kwargs)
-        self._env: VectorEnv | None = None
+        self._env, self._spread = None, (workers, cluster)
         self._workers: Workers | None = None
-        self._spread = workers, cluster
         if snapshot is not None:
             check_saved_arguments(algorithm=algorithm, feature_names=feature_names, **settings)
         given = snapshot
@@ -95,9 +94,8 @@ class RSA2C(SB3Methods):
         elif settings:
             snapshot = replace(snapshot, config=snapshot.config.updated(**settings))
         super().__init__(snapshot.task, snapshot.config, snapshot.state)
-        self.preset = snapshot.preset
+        self.preset, self.record = snapshot.preset, None
         self.history, self.attribution_log = list(snapshot.history), list(snapshot.attributions)
-        self.record = None
         if given is not None and self._source is not None:
             self._check_spaces_of(self._source)
 
@@ -169,6 +167,7 @@ class RSA2C(SB3Methods):
         check_total(total_timesteps)
         if reset_num_timesteps and self.epoch:
             self.state = replace(self.state, steps=0, warmup_steps=0)
+            self.ep_info_buffer.clear()
         goal = total_timesteps + (self.state.steps if self.epoch else 0)
         local = {"total_timesteps": last_step(self.config, self.state.steps, goal), "tb_log_name": tb_log_name}
         self.steps_under_way, first, began = 0, self.state.steps, time.perf_counter()
@@ -203,6 +202,8 @@ class RSA2C(SB3Methods):
             raise
         self.steps_under_way = 0
         self.history.append(self.record.metrics)
+        if observe is None:  # whoever watches has noted them as they ended
+            self.note_episodes(*self.record.episodes)
         if self.record.attribution is not None:
             self.attribution_log.append((self.state.epoch, *self.record.attribution))
         return self.record

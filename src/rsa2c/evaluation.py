@@ -64,6 +64,9 @@ class EvaluationResult:
         half = stdtrit(episodes - 1, 0.5 + level / 2) * self.returns.std(ddof=1) / np.sqrt(episodes)
         return self.mean - float(half), self.mean + float(half)
 
+    def __repr__(self) -> str:
+        return f"EvaluationResult({self})"
+
     def __str__(self) -> str:
         return f"{shown(self.mean)} +- {shown(self.std, beside=self.mean)} over {len(self.returns)} episodes"
 

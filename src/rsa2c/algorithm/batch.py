@@ -41,6 +41,11 @@ class Batch:
         return len(self.rewards)
 
     @property
+    def ended(self) -> list[tuple[float, int]]:
+        """Return and length of each episode that ended by itself."""
+        return list(zip(self.episode_returns.tolist(), self.episode_lengths.tolist(), strict=True))
+
+    @property
     def ends(self) -> NDArray[np.bool_]:
         """Last transition of each segment (N,)."""
         return self.terminated | self.truncated | self.cut

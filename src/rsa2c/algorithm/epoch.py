@@ -57,6 +57,8 @@ class EpochRecord:
     attribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     """Mean absolute attribution and kernel weight of each feature, (d,) both, where attributions were due."""
     spread: Spread = field(default_factory=Spread)
+    episodes: list[tuple[float, int]] = field(default_factory=list)
+    """Return and length of each episode that ended by itself, environment after environment."""
 
 
 def epoch(
@@ -108,7 +110,7 @@ def epoch(
     sizes = workers.n_envs * horizon, samples.n, samples.points, *_dimensions(policy_after.mean)
     work = Work(*sizes, before, actor_basis, value_basis, len(np.unique(guided.policy.sigma)), growths, guided.work,
                 guided.reprojections, followed, t)  # fmt: skip
-    return after, EpochRecord(metrics, clock.all, work, guided.attribution, workers.spread_since(began))
+    return after, EpochRecord(metrics, clock.all, work, guided.attribution, workers.spread_since(began), samples.ended)
 
 
 def _metrics(state: TrainingState, estimate: Estimate, kl: float) -> dict[str, float]:

@@ -47,13 +47,14 @@ BlockFunction = Callable[..., Any]
 
 
 class Samples:
-    """All blocks of an epoch: `counts` has, for each holder of blocks, the transitions in each of its blocks."""
+    """All blocks of an epoch: `counts` has, for each holder of blocks, the transitions in each of its blocks, and
+    `ended` the returns and lengths of the episodes that ended by themselves."""
 
     algebra: Algebra = NUMPY
     """What operates on dictionaries."""
 
-    def __init__(self, workers: Workers, counts: list[list[int]], points: int) -> None:
-        self.workers, self.points = workers, points
+    def __init__(self, workers: Workers, counts: list[list[int]], points: int, ended: list[tuple[float, int]]) -> None:
+        self.workers, self.points, self.ended = workers, points, ended
         self.bounds = np.cumsum([0, *(sum(each) for each in counts)])
 
     @property

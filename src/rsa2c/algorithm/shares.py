@@ -75,8 +75,8 @@ class Share:
         self.env, self.span, self.step_timeout = env, span, step_timeout
         self.blocks: list[Block] = []
 
-    def roll_out(self, plan: Rollout, observe: Observe | None = None) -> tuple[list[int], int]:
-        """Roll out afresh: the number of transitions in each block, and of points in all."""
+    def roll_out(self, plan: Rollout, observe: Observe | None = None) -> tuple[list[int], int, list[tuple[float, int]]]:
+        """Roll out afresh: the number of transitions in each block, of points in all, and the episodes that ended."""
         first, count = self.span.first, self.span.count
         rng = Streams(plan.noise_seed, first, count)
         act = plan.policy.sampler(rng, plan.dtype, plan.correlation)
@@ -95,7 +95,7 @@ class Share:
             sensors=sensors(plan.errors, rng, first, count),
         )
         self.blocks = blocks_of(batch, self.span.per_block, self.span.first_block)
-        return [block.batch.n for block in self.blocks], len(batch.points)
+        return [block.batch.n for block in self.blocks], len(batch.points), batch.ended
 
     def reduce(self, function: BlockFunction, arguments: tuple[Any, ...]) -> Nodes:
         """Sums of `function` over the blocks, as far as they can be added without those of other shares."""

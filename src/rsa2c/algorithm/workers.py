@@ -105,8 +105,8 @@ class Workers:
 
     def roll_out(self, plan: Rollout, observe: Observe | None = None) -> Samples:
         """Roll out in all environments; `observe` is called after each step, where they are in this process."""
-        counts, points = zip(*self.ask("roll_out", plan, *([] if observe is None else [observe])), strict=True)
-        return Samples(self, list(counts), sum(points))
+        counts, points, ended = zip(*self.ask("roll_out", plan, *([] if observe is None else [observe])), strict=True)
+        return Samples(self, list(counts), sum(points), [each for some in ended for each in some])
 
     def first_episodes(
         self, policy: GaussianPolicy, steps: int, seed: int, errors: NDArray[np.float64] | None = None

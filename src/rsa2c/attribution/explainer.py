@@ -51,6 +51,10 @@ class KernelExplainer:
         self.feature_names = feature_names if feature_names is not None else self.columns or None
         self.background = checked("background", background, self.expansions[0].kernel.dimension)
 
+    def __repr__(self) -> str:
+        rows, d = self.background.shape
+        return f"KernelExplainer({d} features -> {', '.join(self.output_names)}; {rows} background states)"
+
     @property
     def summands(self) -> list[list[Expansion]]:
         """The expansions by the outputs they belong to: those of a list add up."""

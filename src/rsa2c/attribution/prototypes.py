@@ -39,6 +39,9 @@ class Prototypes:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    def __repr__(self) -> str:
+        return f"Prototypes of {', '.join(self.output_names)}\n{self}"
+
     def __str__(self) -> str:
         lines = [f"{'state':>8} {'similar':>8}  " + "  ".join(f"{name:>10}" for name in self.output_names)]
         for number, similar, shares in zip(self.numbers, self.similarity, self.shares, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -44,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     if name == "--version":
         print(f"rsa2c {version('rsa2c')}")
         return 0
-    shown, warnings.showwarning = warnings.showwarning, _show  # type: ignore[assignment]
+    shown, warnings.showwarning = warnings.showwarning, _showing()  # type: ignore[assignment]
     try:
         if name not in COMMANDS:
             near = did_you_mean(name, COMMANDS)
@@ -64,12 +65,18 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _show(message: Warning | str, category: type[Warning], filename: str, *rest: Any) -> None:
-    """A notice of ours as one line; any other warning as Python shows it."""
-    if issubclass(category, Notice):
-        print(f"rsa2c: {message}", file=sys.stderr)
-    else:
-        sys.stderr.write(warnings.formatwarning(message, category, filename, rest[0]))
+def _showing() -> Callable[..., None]:
+    """What shows warnings: a notice of ours as one line, and once in a command; any other as Python shows it."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], filename: str, *rest: Any) -> None:
+        if not issubclass(category, Notice):
+            sys.stderr.write(warnings.formatwarning(message, category, filename, rest[0]))
+        elif str(message) not in said:
+            said.add(str(message))
+            print(f"rsa2c: {message}", file=sys.stderr)
+
+    return show
 
 
 def _usage() -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
 
+from rsa2c.cli.arguments import check_arguments
 from rsa2c.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ def command(function: Command) -> Command:
 
 
 def parse(options: type[Options], arguments: list[str], function: Command, default: Any = None) -> Options:
-    """Read `arguments` as the dataclass `options`; help and mistakes end the process as tyro does."""
+    """Read `arguments` as the dataclass `options`; help ends the process as tyro does."""
+    name = f"rsa2c {function.__name__.rstrip('_')}"
+    check_arguments(options, arguments, name, complete=default is None)
     return tyro.cli(
         options,
         args=arguments,
-        prog=f"rsa2c {function.__name__.rstrip('_')}",
+        prog=name,
         description=cleandoc(function.__doc__ or ""),
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.PositionalMetavarFromFieldName),
         **({} if default is None else {"default": default}),

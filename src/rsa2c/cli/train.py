@@ -12,7 +12,7 @@ from rsa2c.baselines.settings import BASELINES, PRESET, BaselineFields, check_al
 from rsa2c.cli.command import Flag, choice, command, keyword_arguments, parse, program, typed_env
 from rsa2c.cli.settings import flags, given
 from rsa2c.config import ALGORITHMS, make_config
-from rsa2c.errors import described
+from rsa2c.errors import ConfigError, described
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,13 @@ def _read(
     members = [(name, kind, field(default_factory=kind)) for name, kind in classes.items()]
     options = make_dataclass("TrainOptions", members, bases=(RunOptions,))
     options.__doc__ = RunOptions.__doc__
-    read: Any = parse(options, arguments, train, options(**shown) if shown else None)
+    try:
+        read: Any = parse(options, arguments, train, options(**shown) if shown else None)
+    except ConfigError:
+        from rsa2c.sb3.methods import check_names
+
+        check_names([each[2:].partition("=")[0].replace("-", "_") for each in arguments if each.startswith("--")])
+        raise
     return read, given(read, tuple(classes))
 
 

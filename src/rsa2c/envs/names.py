@@ -9,10 +9,11 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, VectorEnv
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import FlattenObservation, TimeLimit
 
+from rsa2c.envs.flattening import Layout
 from rsa2c.envs.known import find
-from rsa2c.errors import DataError, NotFoundError, notice
+from rsa2c.errors import DataError, EnvError, NotFoundError, notice
 from rsa2c.files import read_yaml
 
 Names = Sequence[str] | Mapping[str, str | None] | str | os.PathLike[str]
@@ -49,8 +50,7 @@ def _declared(env: AnyEnv | str, attribute: str, count: int) -> tuple[str, ...]:
     """The names that an environment or a wrapper of it has in this attribute, the outermost first."""
     if isinstance(env, str):
         return ()
-    layout = layout_of(env) if attribute == "observation_names" else None
-    keys = () if layout is None else layout.names
+    keys = _keys(env) if attribute == "observation_names" else ()
     for each in chain(env):
         names = getattr(each, attribute, None)
         if names is None or isinstance(names, str):
@@ -64,6 +64,18 @@ def _declared(env: AnyEnv | str, attribute: str, count: int) -> tuple[str, ...]:
         )
         break
     return keys if len(keys) == count else ()
+
+
+def _keys(env: AnyEnv) -> tuple[str, ...]:
+    """The names that the keys of Dict observations give, whether we flatten them or Gymnasium's wrapper does."""
+    if (layout := layout_of(env)) is not None:
+        return tuple(layout.names)
+    inside = (each.env.observation_space for each in chain(env) if isinstance(each, FlattenObservation))
+    space = next(inside, None)
+    try:
+        return Layout.of(space, "").names if isinstance(space, gym.spaces.Dict) else ()
+    except EnvError:  # an entry that Gymnasium flattens in its own way
+        return ()
 
 
 def layout_of(env: AnyEnv) -> Any:

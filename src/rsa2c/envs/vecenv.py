@@ -71,15 +71,15 @@ def as_vecenv(vector: VectorEnv[Any, Any, Any], alike: Callable[[], Any]) -> Any
 
 @cache
 def _training_class() -> type:
-    vec_env: Any = sys.modules[_MODULE]
-
     class TrainingEnvs(_played_class()):  # type: ignore[misc]
         """The training environments as SB3's callbacks see them: they can be looked at and called."""
 
         def __init__(self, vector: VectorEnv[Any, Any, Any], alike: Callable[[], Any]) -> None:
-            self.vector, self.alike = vector, alike
-            spaces = vector.single_observation_space, vector.single_action_space
-            vec_env.VecEnv.__init__(self, vector.num_envs, *spaces)
+            self.vector = vector
+            super().__init__(vector.num_envs, vector.single_observation_space, vector.single_action_space, alike)
+
+        def __repr__(self) -> str:
+            return f"TrainingEnvs({self.vector})"
 
         @property
         def envs(self) -> list[Any]:
@@ -108,6 +108,10 @@ def _played_class() -> type:
 
     class PlayedEnvs(vec_env.DummyVecEnv):
         """Those that are reset and stepped are others, made by `alike` when first needed: training steps its own."""
+
+        def __init__(self, count: int, observations: Any, actions: Any, alike: Callable[[], Any]) -> None:
+            self.alike = alike
+            vec_env.VecEnv.__init__(self, count, observations, actions)
 
         @cached_property
         def others(self) -> Any:

@@ -24,6 +24,7 @@ class DeviceSamples(Samples):
     def __init__(self, workers: DeviceWorkers, batch: DeviceBatch, metric: Coordinates) -> None:
         self.workers, self.batch, self.metric, self.points = workers, batch, metric, 2 * batch.n
         self.algebra, self.device, self.capacity = workers.algebra, workers.device, workers.capacity
+        self.ended = list(zip(batch.episode_returns.tolist(), batch.episode_lengths.tolist(), strict=True))
         self.values: fits.ValueFit | None = None
         self.advantage: NDArray[np.float64] | None = None
 

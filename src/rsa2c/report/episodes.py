@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -141,7 +142,14 @@ def frames(source: Source, episode: Episode) -> dict[str, Any]:
 def drawn_env(source: Source) -> gym.Env[Any, Any]:
     """One environment that draws itself as pixels."""
     drawn = source if source.id is None else Source(id=source.id, kwargs={**source.kwargs, "render_mode": "rgb_array"})
-    env = make_single(drawn)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium's, that it does not draw, which is said here
+            env = make_single(drawn)
+    except EnvError as error:
+        if "render_mode" in str(error):
+            raise EnvError(f"{source.name} takes no render_mode, so it draws nothing.") from error
+        raise
     if env.render_mode != "rgb_array":
         env.close()
         raise EnvError(f"{source.name} is made without render_mode='rgb_array', so it draws nothing.")

@@ -52,6 +52,12 @@ class Certificate:
     value_low: Array | None = None
     value_high: Array | None = None
 
+    def __repr__(self) -> str:
+        sizes = f"{self.epsilon.min():.3g}" + (f" to {self.epsilon.max():.3g}" if np.ptp(self.epsilon) else "")
+        moves = zip(self.action_names, self.deviation.max(axis=0), strict=True)
+        most = ", ".join(f"{name} by at most {far:.3g}" for name, far in moves)
+        return f"Certificate({len(self.states)} states, {self.norm} errors up to {sizes} move {most})"
+
     @property
     def deviation(self) -> Array:
         """(N, m): how far each action can move."""

@@ -86,12 +86,14 @@ class Hooks:
         infos = separated(step.infos, len(dones))
         finals = step.infos.get("final_obs", step.observations)
         for i in np.flatnonzero(dones):
-            summary = {"r": float(self.returns[i]), "l": int(self.lengths[i]), "t": time.time() - self.began}
+            ended = float(self.returns[i]), int(self.lengths[i])
+            summary = {"r": ended[0], "l": ended[1], "t": time.time() - self.began}
             infos[i] |= {
                 "episode": infos[i].get("episode", summary),
                 "terminal_observation": finals[i],
                 "TimeLimit.truncated": bool(step.truncated[i] and not step.terminated[i]),
             }
+            self.agent.note_episodes(ended)
             self.returns[i] = self.lengths[i] = 0
         return infos
 

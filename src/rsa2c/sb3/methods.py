@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
@@ -15,6 +17,9 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from rsa2c.algorithm.snapshot import Snapshot, pack, unpack
+from rsa2c.algorithm.state import TrainingState
+from rsa2c.algorithm.task import Task
+from rsa2c.config import Config
 from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import chain
 from rsa2c.envs.single import make_single
@@ -26,6 +31,8 @@ from rsa2c.sb3.logger import Logger, check_verbose, new_folder
 from rsa2c.sb3.tensorboard import epoch_scalars
 from rsa2c.trained import Trained
 
+EPISODES_KEPT = 100
+"""As many as SB3's `stats_window_size` keeps."""
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy")
 DEVICES = ("auto", "cpu", "cuda", "jax-cpu")
 WITHOUT_USE = {
@@ -53,6 +60,18 @@ class SB3Methods(Trained):
     _own_logger = True
     steps_under_way = 0
     """Environment steps of an epoch that is not finished; those of one that a callback stopped stay until the next."""
+
+    ep_info_buffer: deque[dict[str, Any]]
+    """The last 100 episodes of training: return `r`, length `l`, seconds `t` since the agent was made or loaded."""
+
+    def __init__(self, task: Task, config: Config, state: TrainingState) -> None:
+        super().__init__(task, config, state)
+        self.ep_info_buffer, self._made_at = deque(maxlen=EPISODES_KEPT), time.time()
+
+    def note_episodes(self, *ended: tuple[float, int]) -> None:
+        """Add episodes, each as its return and length, to `ep_info_buffer`."""
+        seconds = time.time() - self._made_at
+        self.ep_info_buffer.extend({"r": total, "l": length, "t": seconds} for total, length in ended)
 
     if TYPE_CHECKING:
 
@@ -189,13 +208,18 @@ def check_sb3_arguments(env: Any, algorithm: Any, device: str, verbose: int, set
             f"RSA2C takes no {env!r}: it has one kind of policy, a kernel expansion. Write RSA2C(env) instead of "
             f"RSA2C({env!r}, env)."
         )
-    for name, instead in WITHOUT_USE.items():
-        if name in settings:
-            raise ConfigError(f"RSA2C has no {name}: {instead}. Leave it out.")
+    check_names(settings)
     if algorithm is not None and not isinstance(algorithm, str):
         raise ConfigError(f"algorithm is a name such as 'rsa2c-kme', got {type(algorithm).__name__}. Write RSA2C(env).")
     if str(device) not in DEVICES:
         raise ConfigError(f"device must be one of {', '.join(map(repr, DEVICES))}, got {str(device)!r}.")
+
+
+def check_names(names: Collection[str]) -> None:
+    """Refuse names of SB3's arguments that have no use here, with what there is in their place."""
+    for name, instead in WITHOUT_USE.items():
+        if name in names:
+            raise ConfigError(f"RSA2C has no {name}: {instead}. Leave it out.")
 
 
 def check_saved_arguments(**arguments: Any) -> None:

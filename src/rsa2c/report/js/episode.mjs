@@ -9,6 +9,7 @@ import { drawing } from "./scenes.mjs";
 
 const ROWS = 16;
 const SECONDS = 16;
+const NUMBERS = 54; // room for -1,000 beside each chart, so that a step is at one place in all of them
 
 export class Player {
   constructor(page, policy, scene, ask) {
@@ -62,7 +63,7 @@ export class Player {
     const chart = (series, y) => {
       const host = html("div", {});
       charts.append(host);
-      return lineChart(host, { series, x: "", y, height: 110, onPick: pick, legend: series.length > 1 });
+      return lineChart(host, { series, x: "", y, height: 110, onPick: pick, legend: series.length > 1, least: NUMBERS });
     };
     const m = actions.shape[1];
     const taken = this.page.actions

@@ -9,9 +9,9 @@ const hue = (s, i) =>
 
 /**
  * Lines with bands: series {name, x, y, low?, high?, thin?, dashed?, hue?}. With `learning`, the axis of steps has the
- * scale on which learning is widest. Returns a function that moves the cursor.
+ * scale on which learning is widest; `least` is the room for numbers at the left, at least. Returns a function that moves the cursor.
  */
-export function lineChart(host, { series, x, y: yLabel, height = 220, onPick, legend = true, zero = false, learning }) {
+export function lineChart(host, { series, x, y: yLabel, height = 220, onPick, legend = true, zero = false, learning, least = 0 }) {
   const scale = STEP_SCALES[learning ? learningScale(series) : "linear"];
   const xLabel = `${x}${scale.note}`;
   const box = html("div", { class: "plot" });
@@ -33,8 +33,10 @@ export function lineChart(host, { series, x, y: yLabel, height = 220, onPick, le
     if (y1 === y0) [y0, y1] = [y0 - 0.5, y1 + 0.5];
     const room = 0.05 * (y1 - y0);
     [y0, y1] = [y0 - (zero && y0 === 0 ? 0 : room), y1 + room];
-    const yTicks = ticks(y0, y1, Math.max(3, Math.round(height / 50)));
-    const left = Math.max(...yTicks.map((t) => textWidth(short(t), 11))) + 12;
+    const count = Math.max(3, Math.round(height / 50));
+    const [few, more] = [ticks(y0, y1, count), ticks(y0, y1, 2 * count)];
+    const yTicks = few.length > 1 ? few : more;
+    const left = Math.max(least - 12, ...yTicks.map((t) => textWidth(short(t), 11))) + 12;
     const [right, top, bottom] = [14, yLabel ? 22 : 8, xLabel ? 36 : 20];
     const [z0, z1] = [scale.of(x0), scale.of(x1)];
     const px = (x) => left + ((scale.of(x) - z0) / (z1 - z0)) * (width - left - right);

@@ -25,7 +25,7 @@ function showCurve(evaluations, metrics, steps) {
       high: evaluations.high,
     });
   }
-  if (metrics.ep_rew_mean) series.push({ name: "training, exploring", x: steps, y: metrics.ep_rew_mean, thin: true });
+  if (finite(metrics.ep_rew_mean ?? []).length) series.push({ name: "training, exploring", x: steps, y: metrics.ep_rew_mean, thin: true });
   if (series.length)
     lineChart(element("result-curve"), { series, x: "environment steps", y: "return", height: 280, learning: true });
 }
