@@ -32,6 +32,10 @@ LARGEST_GAMMA = 0.993
 """Discount where episodes are long. Where they are shorter than 143 steps it looks no further than they last: values
 of what comes after would rest on no data. With 0.993 two of six trainings of a motor with episodes of 50 steps ran
 away; with 0.98 none did, and all ended with a better policy."""
+FIRST_SIGMA, GENTLER_SIGMAS = 0.7, (0.4, 0.2, 0.1)
+"""Standard deviation of the first epoch, and those to take instead where it fells what would stand. Walkers on two legs
+fall anyway, and with less noise they learn more slowly; robots on four legs stand until noise makes them fall, and then
+learn that falling is what happens. Ant-v5 after 1 M steps: 1,983 with 0.7, 2,785 with 0.4."""
 SILENT_CORRELATION = 0.9
 """Correlation of the noise where rewards are silent: on MountainCarContinuous-v0 0.7 to 0.98 find the goal, white noise
 does not; on Walker2d-v5 it costs three quarters of the return."""

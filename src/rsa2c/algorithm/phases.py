@@ -31,7 +31,8 @@ def explore(policy: GaussianPolicy, config: Config, epoch: int) -> GaussianPolic
     """The policy with the standard deviations it explores with; those that are learned it has already."""
     rule = config.exploration
     if isinstance(rule, ScheduledSigma):
-        return policy.with_sigma(schedules.linear(rule.sigma_initial, rule.sigma_final, epoch, rule.sigma_epochs))
+        first = float(rule.sigma_initial)
+        return policy.with_sigma(schedules.linear(first, rule.sigma_final, epoch, rule.sigma_epochs))
     return policy
 
 

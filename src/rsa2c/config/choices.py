@@ -32,8 +32,9 @@ class FrozenScale:
 class LearnedSigma:
     """The policy's standard deviations are learned, one for each action dimension."""
 
-    sigma_initial: Annotated[float, POSITIVE] = 0.5
-    """Standard deviation of u in the first epoch."""
+    sigma_initial: Annotated[float | Auto, POSITIVE] = 0.5
+    """Standard deviation of u in the first epoch; auto: 0.7, or less where that fells what would stand without
+    noise."""
     noise_correlation: Annotated[float | Auto, NOT_NEGATIVE, BELOW_ONE] = 0.0
     """Correlation of the exploration noise from one step to the next; auto: 0.9 where rewards say nothing about the
     states that an untrained policy visits, else 0."""
@@ -43,8 +44,9 @@ class LearnedSigma:
 class ScheduledSigma:
     """The policy's standard deviation follows a linear schedule."""
 
-    sigma_initial: Annotated[float, POSITIVE] = 0.5
-    """Standard deviation of u in the first epoch."""
+    sigma_initial: Annotated[float | Auto, POSITIVE] = 0.5
+    """Standard deviation of u in the first epoch; auto: 0.7, or less where that fells what would stand without
+    noise."""
     sigma_final: Annotated[float, POSITIVE] = 0.2
     """Standard deviation of u after `sigma_epochs`."""
     sigma_epochs: Annotated[int, POSITIVE] = 150

@@ -32,7 +32,7 @@ GENERAL: dict[str, Any] = {
     "value_damping": 0.5,
     "gae_lambda": 0.95,
     "sigma": "learned",
-    "sigma_initial": 0.7,
+    "sigma_initial": "auto",
     "noise_correlation": "auto",
     "kl": 0.04,
     "kl_halving": 1_000_000,
