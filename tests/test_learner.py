@@ -12,7 +12,7 @@ from numba.core.event import trigger_event
 import rsa2c
 from rsa2c.algorithm import epoch as module
 from rsa2c.algorithm.actor import correlated_noise
-from rsa2c.algorithm.automatic import horizon_at, settle_correlation, settle_sizes
+from rsa2c.algorithm.automatic import horizon_at, settle_sizes
 from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.phases import roll_out
 from rsa2c.algorithm.projection import ProjectionStates, follow_states, on_new_metric, within_trust_region
@@ -564,24 +564,3 @@ def test_noise_can_be_correlated_in_time():
         assert abs(np.mean(noise[k:] * noise[:-k]) - 0.9**k) < 0.03
     white = correlated_noise(np.random.default_rng(1), 0.0)
     np.testing.assert_array_equal(white((3, 2)), np.random.default_rng(1).standard_normal((3, 2)))
-
-
-def test_noise_is_correlated_where_rewards_are_silent():
-    """Rewards that only charge for the action say nothing about states; a termination or a state's reward does."""
-    rng = np.random.default_rng(0)
-    actions, alive = rng.uniform(-1, 1, (500, 2)), np.zeros(500, dtype=bool)
-    config = rsa2c.make_config("MountainCarContinuous-v0")
-    charged = -0.1 * np.sum(actions**2, axis=1) + 0.3 * actions[:, 0] - 2.0
-
-    def settled(rewards, terminated=alive, config=config):
-        return settle_correlation(config, actions, rewards, terminated).exploration.noise_correlation
-
-    assert settled(charged) == settled(np.full(500, -1.0)) == settled(np.zeros(500)) == 0.9
-    assert settled(charged + 0.01 * rng.standard_normal(500)) == 0.0
-    assert settled(np.ones(500), rng.random(500) < 0.1) == 0.0
-    assert settled(charged, config=config.updated(noise_correlation=0.5)) == 0.5
-
-    seldom, often = np.zeros(500), np.zeros(500)
-    seldom[:4], often[:20] = 1.0, 1.0  # a goal met by chance in under 1% of the steps is as good as none
-    assert settled(seldom) == settled(charged + 50 * seldom) == 0.9
-    assert settled(often) == settled(charged + 50 * often) == 0.0

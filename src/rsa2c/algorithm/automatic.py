@@ -1,4 +1,7 @@
-"""What `"auto"` means: settings that follow from the environment's dimensions and a warm-up."""
+"""What `"auto"` means: settings that follow from the environment's dimensions and the spread of its states.
+
+The exploration noise that a training begins with is in `first_noise.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.config import Config, FollowingScale, KLStep, LearnedSigma, NoisyTraining
+from rsa2c.config import Config, FollowingScale, KLStep, NoisyTraining
 from rsa2c.errors import ConfigError, EnvError
 
 STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
@@ -32,17 +35,6 @@ LARGEST_GAMMA = 0.993
 """Discount where episodes are long. Where they are shorter than 143 steps it looks no further than they last: values
 of what comes after would rest on no data. With 0.993 two of six trainings of a motor with episodes of 50 steps ran
 away; with 0.98 none did, and all ended with a better policy."""
-FIRST_SIGMA, GENTLER_SIGMAS = 0.7, (0.4, 0.2, 0.1)
-"""Standard deviation of the first epoch, and those to take instead where it fells what would stand. Walkers on two legs
-fall anyway, and with less noise they learn more slowly; robots on four legs stand until noise makes them fall, and then
-learn that falling is what happens. Ant-v5 after 1 M steps: 1,983 with 0.7, 2,785 with 0.4."""
-SILENT_CORRELATION = 0.9
-"""Correlation of the noise where rewards are silent: on MountainCarContinuous-v0 0.7 to 0.98 find the goal, white noise
-does not; on Walker2d-v5 it costs three quarters of the return."""
-SILENT_SHARE, SILENT_RESIDUAL = 0.99, 1e-6
-"""Share of the rewards that say nothing about states where rewards are silent, and the share of their variance that
-actions may leave unexplained. White noise stumbles on FingerSpin-v1's reward in one step of two thousand and ended at
-a return of 1.4; with correlated noise it has hundreds."""
 ENDLESS_HORIZON = 1000
 """Steps of each environment per epoch where episodes have no limit: as long as those of Gymnasium's robots."""
 KL_OF_ONE_ACTION, KL_OF_MANY = 0.03, 0.02
@@ -132,30 +124,3 @@ def settle_length_scale(config: Config, x: NDArray) -> Config:
         varying = int(np.sum(np.ptp(x, axis=0) > 0))
         return config.updated(length_scale=FOLLOWING_LENGTH * max(1, varying - 2) ** 0.5)
     return config.updated(length_scale=config.scale.length_scale_factor * spread)
-
-
-def settle_correlation(config: Config, actions: NDArray, rewards: NDArray, terminated: NDArray) -> Config:
-    """From the warm-up's actions (N, m), rewards (N,) and terminations (N,).
-
-    Rewards are silent where nearly all are a quadratic function of the action alone and no episode terminates: nothing
-    then tells one state from another, and noise that averages out over a few steps will not find what would.
-    """
-    rule = config.exploration
-    if not isinstance(rule, LearnedSigma) or rule.noise_correlation != "auto":
-        return config
-    silent = not terminated.any() and _silent(actions, rewards)
-    return config.updated(noise_correlation=SILENT_CORRELATION if silent else 0.0)
-
-
-def _silent(actions: NDArray, rewards: NDArray) -> bool:
-    """Whether all rewards but the few that fit worst are a quadratic function of the action."""
-    terms = np.column_stack([np.ones(len(rewards)), actions, actions**2])
-    usual = np.argsort(_unexplained(terms, rewards) ** 2, kind="stable")[: math.ceil(SILENT_SHARE * len(rewards))]
-    terms, rewards = terms[usual], rewards[usual]
-    scale = np.finfo(np.float64).eps * float(np.mean(rewards**2)) + SILENT_RESIDUAL * float(rewards.var())
-    return bool(_unexplained(terms, rewards).var() <= scale)
-
-
-def _unexplained(terms: NDArray, rewards: NDArray) -> NDArray:
-    """Residuals (N,) of least squares."""
-    return rewards - terms @ np.linalg.lstsq(terms, rewards, rcond=None)[0]

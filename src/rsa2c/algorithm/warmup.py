@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from rsa2c.algorithm import automatic
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
-from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.epoch import BACKGROUND_STATES
+from rsa2c.algorithm.first_noise import FirstRollouts
 from rsa2c.algorithm.following import CLIP, KNEE, Scale
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.rollout import thinned
-from rsa2c.algorithm.shares import Rollout
-from rsa2c.algorithm.state import WARMUP, TrainingState, environment_seed, generator
+from rsa2c.algorithm.state import WARMUP, TrainingState, generator
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.workers import Workers
 from rsa2c.attribution.inputs import named_features
@@ -62,17 +61,17 @@ def settled(
 
 
 def warm_up(workers: Workers, box: Box, config: Config, task: Task) -> tuple[TrainingState, Config]:
-    """The state before the first epoch, and the configuration with its length scale settled; `box` has the actions."""
+    """The state before the first epoch, and the configuration with its first noise and length scale settled; `box` has
+    the actions."""
     sizes, rng, d, m = Sizes.of(config), generator(config, 0, WARMUP), len(task.feature_names), box.shape[0]
     bounds = ActionBounds.of(box, config.squash)
     as_they_are = Dictionary.empty(kernel_from_name(config.kernel, 1.0, np.ones(d)))
     untrained = GaussianPolicy(RKHSFunction.zero(as_they_are, task.action_names), np.ones(m), bounds)
     episode = task.episode_limit or min(sizes.horizon, automatic.ENDLESS_HORIZON)
     steps = workers.warm_up_steps(-(-WARMUP_EPISODES * episode // sizes.n_envs))
-    config, plan, batch, rollouts = _rolled_out(untrained, workers, steps, episode, config, rng)
-    config = automatic.settle_correlation(config, bounds.action(batch.latents), batch.rewards, batch.terminated)
-    raw = batch.raw
-    metric = _metric(workers, raw, plan.seed, config)
+    rolled = FirstRollouts.made(untrained, workers, steps, episode, config, rng)
+    config, raw = rolled.config, rolled.batch.raw
+    metric = _metric(workers, raw, rolled.plan.seed, config)
     candidates = thinned(raw, config.admission.admission_candidates, rng)
     config = automatic.settle_length_scale(config, metric(candidates))
     kernel = kernel_from_name(config.kernel, float(config.length_scale), metric)
@@ -80,50 +79,18 @@ def warm_up(workers: Workers, box: Box, config: Config, task: Task) -> tuple[Tra
     dictionary = Dictionary.empty(kernel).grown(candidates, config.admission.admission_threshold, first)
     mean = RKHSFunction.zero(dictionary, task.action_names)
     state = TrainingState(
-        policy=replace(plan.policy, mean=mean),
+        policy=replace(rolled.plan.policy, mean=mean),
         value=RKHSFunction.zero(dictionary, ("value",)) if config.has_value else None,
         advantage=mean,
         importances=Importances.none(d),
         scale=Scale.of(raw),
         background=thinned(raw, BACKGROUND_STATES, rng),
         epoch=0,
-        steps=rollouts * steps * sizes.n_envs,
-        warmup_steps=rollouts * steps * sizes.n_envs,
+        steps=rolled.count * steps * sizes.n_envs,
+        warmup_steps=rolled.count * steps * sizes.n_envs,
         environments=workers.environments,
     )
     return state, config
-
-
-def _rolled_out(
-    untrained: GaussianPolicy, workers: Workers, steps: int, episode: int, config: Config, rng: np.random.Generator
-) -> tuple[Config, Rollout, Batch, int]:
-    """`steps` steps of each environment with the first standard deviation, which is settled; the number of rollouts
-    that it took. `episode` is how long an episode can be.
-
-    A policy stands if its episodes last for half of that on average. Where it would stand without noise and does not
-    with the usual one, the largest with which it stands is taken. Rollouts too short to tell leave the usual one.
-    """
-    asked = config.exploration.sigma_initial
-    first = automatic.FIRST_SIGMA if asked == "auto" else float(asked)
-    plan = Rollout.drawn(rng, untrained.with_sigma(first), steps)
-    batch = workers.roll_out(plan).gathered()
-    if asked != "auto":
-        return config, plan, batch, 1
-    half, again, usual = episode // 2, generator(config, 0, WARMUP, 1), config.updated(sigma_initial=first)
-    if steps < half or _stands(batch, half):
-        return usual, plan, batch, 1
-    if workers.first_episodes(untrained, half, environment_seed(again))[1] < half:
-        return usual, plan, batch, 1
-    for rollouts, sigma in enumerate(automatic.GENTLER_SIGMAS, start=2):
-        gentler = Rollout.drawn(again, untrained.with_sigma(sigma), steps)
-        found = workers.roll_out(gentler).gathered()
-        if _stands(found, half):
-            return config.updated(sigma_initial=sigma), gentler, found, rollouts
-    return usual, plan, batch, rollouts
-
-
-def _stands(batch: Batch, length: int) -> bool:
-    return batch.n >= length * int(batch.terminated.sum())
 
 
 def _metric(workers: Workers, raw: NDArray, seed: int, config: Config) -> Metric:

@@ -37,7 +37,7 @@ class LearnedSigma:
     noise."""
     noise_correlation: Annotated[float | Auto, NOT_NEGATIVE, BELOW_ONE] = 0.0
     """Correlation of the exploration noise from one step to the next; auto: 0.9 where rewards say nothing about the
-    states that an untrained policy visits, else 0."""
+    states that an untrained policy visits, or where states are slow and it earns more, else 0."""
 
 
 @dataclass(frozen=True)
