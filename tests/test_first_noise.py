@@ -136,7 +136,7 @@ def test_noise_is_correlated_where_states_are_slow_and_it_pays():
 
 
 def test_autocorrelation_is_within_segments():
-    """Against the plain formula, in a batch whose episodes end after 73 steps and at its end; a constant is left out."""
+    """Against the plain formula, in a batch of episodes of 73 steps, the last of them cut; a constant is left out."""
     made = rsa2c.RSA2C(lambda: gymnasium.wrappers.TimeLimit(Moving(), 73), seed=0, n_envs=2, horizon=300)
     batch = made.workers.roll_out(Rollout.drawn(np.random.default_rng(0), made.policy, 300)).gathered()
     lengths = np.bincount(batch.segment) + 1
