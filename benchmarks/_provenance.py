@@ -27,7 +27,7 @@ def header(*packages: str) -> str:
     lines = [
         f"- command: `{command()}`",
         f"- commit: {provenance()['commit'] or 'none'}",
-        f"- processor: {cpu()}, {len(os.sched_getaffinity(0))} cores available to the process",
+        f"- processor: {cpu()}, {len(os.sched_getaffinity(0))} cores available to the process; {provenance()['blas']}",
         f"- Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
     ]
     return "\n".join(lines) + "\n"

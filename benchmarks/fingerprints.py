@@ -27,6 +27,7 @@ import numpy as np
 from rsa2c import RSA2C, make_env
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.config import ALGORITHMS
+from rsa2c.runs.provenance import blas
 
 GUIDED = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap")
 SMALL: dict[str, dict[str, Any]] = {
@@ -157,6 +158,10 @@ def _hash(content: list[Any]) -> str:
     return digest.hexdigest()[:12]
 
 
+BLAS = "BLAS"
+"""Name of the entry that says which kernels made a file; OPENBLAS_CORETYPE chooses others."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", type=Path, help="file to write the hashes to")
@@ -174,9 +179,11 @@ def main() -> int:
         verdict = "" if not known else f"  DIFFERS in {', '.join(wrong)}" if wrong else "  equal"
         print(f"{name:<48} {' '.join(found[name].values())}{verdict}", flush=True)
     if options.write:
-        options.write.write_text(json.dumps(found, indent=1) + "\n")
+        options.write.write_text(json.dumps({BLAS: blas(), **found}, indent=1) + "\n")
     if known:
         print(f"{len(found) - differing} of {len(found)} cases equal")
+    if differing and known.get(BLAS) != blas():
+        print(f"The file was made with {known.get(BLAS)}, this process has {blas()}: other kernels, other bytes.")
     return 1 if differing else 0
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 @cache
 def provenance(*packages: str) -> dict[str, Any]:
-    """Versions of the packages that compute (and of `packages`), the processor, and the commit if rsa2c runs from its
-    own git checkout."""
+    """Versions of the packages that compute (and of `packages`), the processor, the linear algebra that it runs, and
+    the commit if rsa2c runs from its own git checkout."""
     versions: dict[str, str] = {}
     for name in ("rsa2c", "numpy", "scipy", "numba", "gymnasium", "envpool", "mujoco", "box2d", *packages):
         with contextlib.suppress(package_metadata.PackageNotFoundError):
             versions[name] = package_metadata.version(name)
-    return {"versions": versions, "processor": cpu(), "commit": _commit()}
+    return {"versions": versions, "processor": cpu(), "blas": blas(), "commit": _commit()}
 
 
 def cpu() -> str:
@@ -30,6 +30,19 @@ def cpu() -> str:
         return platform.processor() or platform.machine()
     names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def blas() -> str:
+    """The libraries of linear algebra that NumPy and SciPy have loaded, and the processor that their kernels are for.
+
+    OpenBLAS chooses kernels by the processor, and equal seeds give equal bytes only with equal kernels.
+    """
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    loaded = [each for each in threadpool_info() if each["user_api"] == "blas"]
+    names = (f"{each['internal_api']} {each['version']} ({each.get('architecture', 'unknown')})" for each in loaded)
+    return ", ".join(dict.fromkeys(names))
 
 
 def _commit() -> str | None:
