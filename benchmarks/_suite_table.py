@@ -50,8 +50,8 @@ LEFT_OUT = """\
 The same question was put to the rule written as CUDA learners, six seeds each: [the log](research.md), "What each part
 is worth"."""
 UNTUNED = """\
-Tasks of dm_control (CartpoleSwingup-v1 to WalkerWalk-v1) give 1,000 at most. The last two are MuJoCo Playground's; a Go1
-that only stands has 15."""
+Tasks of dm_control (CartpoleSwingup-v1 to WalkerWalk-v1) give 1,000 at most. The last two are tasks of MuJoCo
+Playground; a Go1 that only stands has 15."""
 
 
 def write_page(rows: Sequence[Row], path: Path) -> Path:
