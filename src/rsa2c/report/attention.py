@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from rsa2c.report.embedded import Embedded
     from rsa2c.runs.data import AgentData
 
-STATES = 200
+STATES, FEWEST_STATES, MOST_VALUES = 200, 60, 600_000
+"""States that are explained: fewer where features times outputs are so many that their values would make the page
+large."""
 TRAINING_COLUMNS = 120
 
 
@@ -31,7 +33,9 @@ def training_log(data: AgentData) -> dict[str, Any] | None:
 
 def explanations(embedded: Embedded) -> dict[str, Explanation]:
     """Explanations of every function at visited states."""
-    return {name: embedded.explain(name, embedded.agent.background[:STATES]) for name in embedded.functions}
+    values = len(embedded.agent.feature_names) * len(embedded.output_names)
+    states = embedded.agent.background[: min(STATES, max(FEWEST_STATES, MOST_VALUES // values))]
+    return {name: embedded.explain(name, states) for name in embedded.functions}
 
 
 def swarm(embedded: Embedded, explained: dict[str, Explanation]) -> dict[str, Any]:

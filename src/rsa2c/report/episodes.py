@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SHOWN_STEPS = 400
 EXPLAIN_WORK = 20_000_000_000
 """Centres x background states x features x nodes spent on all steps of the shown episodes."""
+MOST_ATTRIBUTIONS = 1_200_000
+"""Attributions of all features, outputs and steps of the shown episodes: 6 MB of the page."""
 FEWEST_EXPLAINED = 60
 FRAMES, FRAME_WIDTH = 80, 280
 EVALUATION_STEPS = 20_000
@@ -94,9 +96,10 @@ def chosen(returns: NDArray[np.float64]) -> list[tuple[str, int]]:
 
 
 def document(embedded: Embedded, shown: list[tuple[str, Episode]]) -> list[dict[str, Any]]:
-    """The shown episodes; steps are thinned to fit a page, explanations to fit the time budget."""
+    """The shown episodes; steps are thinned to fit a page, explanations to fit it and the time budget."""
     work = sum(f.centres.size * embedded.nodes[name] for name, f in embedded.functions.items())
-    affordable = EXPLAIN_WORK // (work * len(embedded.background) * len(shown))
+    numbers = len(embedded.agent.feature_names) * len(embedded.output_names) * len(shown)
+    affordable = min(EXPLAIN_WORK // (work * len(embedded.background) * len(shown)), MOST_ATTRIBUTIONS // numbers)
     return [_episode(embedded, label, episode, max(FEWEST_EXPLAINED, affordable)) for label, episode in shown]
 
 
