@@ -164,7 +164,8 @@ the mean over seeds, on a machine that other processes shared.
 
 The plants are in `benchmarks/_plants.py`, README, docs and examples. The hand-tuned controllers
 (`benchmarks/_plant_peers.py`) know the plant's equations: LQR, P and PI with feed-forward, a predictor over the dead
-time, energy shaping with LQR on top. Their gains were searched with other starts.
+time, energy shaping with LQR on top. Gains that no equation gives were searched with other starts; the reactor's are
+those of its page.
 
 {learned} of {trained} trainings end with less than {LOST:g} times the cost of the hand-tuned controller."""
     return "\n".join([text, "", *table, "", *(["Those that do not:", "", *bad] if bad else [])])
