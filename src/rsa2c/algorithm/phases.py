@@ -74,7 +74,7 @@ def step_actor(
         size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
         if rule.kl_largest is not None and size > 0:  # where the policy seldom is, a step of small mean KL may leap
             largest = samples.reduce(_largest_kl, direction, policy.covariance).value
-            size = min(size, (rule.kl_largest / largest) ** 0.5)
+            size = min(size, (float(rule.kl_largest) / largest) ** 0.5)
     else:
         spread = None
         direction, size = released.step_of(direction, rule, epoch)

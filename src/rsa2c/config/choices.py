@@ -118,8 +118,9 @@ class KLStep:
     """Epochs over which the KL target anneals."""
     kl_halving: Annotated[int | None, POSITIVE] = None
     """Environment steps after which the KL of a step is half the first, and a third after twice as many."""
-    kl_largest: Annotated[float | None, POSITIVE] = None
-    """Largest KL of a step at any state of the batch; unset does not bound it."""
+    kl_largest: Annotated[float | Auto | None, POSITIVE] = None
+    """Largest KL of a step at any state of the batch; unset does not bound it; auto: 1 for up to 7 features, else
+    unset."""
     policy_decay: Annotated[float, NOT_NEGATIVE, BELOW_ONE] = 0.0
     """Share of the policy's mean that each epoch takes away; it keeps squashed actions off their bounds."""
 

@@ -36,6 +36,7 @@ GENERAL: dict[str, Any] = {
     "noise_correlation": "auto",
     "kl": 0.04,
     "kl_halving": 1_000_000,
+    "kl_largest": "auto",
     "policy_decay": 0.004,
     "keep": "best",
     "epochs_between_evaluations": 25,
@@ -51,6 +52,7 @@ SIDE_BY_SIDE: dict[str, Any] = {
     "value_damping": 0.0,
     "kl": 0.1,  # Ant-v5 after 24 s: 3,706, with 0.04 2,740
     "kl_halving": 30_000_000,
+    "kl_largest": None,
     "batch_doubling": None,
     "keep": "last",  # a trial takes as long as dozens of epochs
     "epochs_between_evaluations": 100,

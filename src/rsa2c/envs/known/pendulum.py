@@ -18,6 +18,7 @@ EXCEPTIONS: dict[str, Any] = {
     "noise_correlation": 0.5,  # (9,570)
     "kl": 0.15,  # (10,600)
     "kl_halving": 20_000,  # (-182)
+    "kl_largest": None,  # (7,600 instead of 6,300, six other seeds; none of these at -184 after 100,000, where one is)
     "policy_decay": 0.0,  # (-167)
     "gamma": 0.985,  # (8,440)
     "gae_lambda": 0.8,  # (9,620)
