@@ -564,3 +564,11 @@ def test_noise_can_be_correlated_in_time():
         assert abs(np.mean(noise[k:] * noise[:-k]) - 0.9**k) < 0.03
     white = correlated_noise(np.random.default_rng(1), 0.0)
     np.testing.assert_array_equal(white((3, 2)), np.random.default_rng(1).standard_normal((3, 2)))
+
+
+@pytest.mark.parametrize("features, bound", [(1, 1.0), (7, 1.0), (8, None), (105, None)])
+def test_steps_are_bounded_at_every_state_where_features_are_few(features, bound):
+    config = rsa2c.make_config("somebody's plant")
+    assert settle_sizes(config, features, 1, 200).step.kl_largest == bound
+    for asked in (0.3, None):
+        assert settle_sizes(config.updated(kl_largest=asked), features, 1, 200).step.kl_largest == asked
