@@ -39,9 +39,9 @@ ENDLESS_HORIZON = 1000
 """Steps of each environment per epoch where episodes have no limit: as long as those of Gymnasium's robots."""
 FEW_FEATURES, LARGEST_KL = 7, 1.0
 """Up to so many features a step's KL is bounded at every state. Plants have few, and their costs are those of rare
-states, such as starts far from the set point, at which a step of small mean KL may leap: without the bound 14 of 60
-trainings of twelve plants ended with more than twice the cost of a hand-tuned controller (results/plants.md says how
-many with it). On LunarLanderContinuous-v3, with 8, it costs a quarter of the return."""
+states, such as starts far from the set point, at which a step of small mean KL may leap: of 60 trainings of twelve
+plants 14 ended with more than twice the cost of a hand-tuned controller without the bound, and 3 with it
+(results/plants.md). On LunarLanderContinuous-v3, with 8 features, it costs a quarter of the return."""
 KL_OF_ONE_ACTION, KL_OF_MANY = 0.03, 0.02
 """KL of a step; one action dimension tolerates more."""
 
