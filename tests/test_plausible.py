@@ -17,16 +17,20 @@ def allowed(low, high, rewards=(-2.0, 0.0), known=None, gamma=GAMMA):
     return plausible(Range(low, high), Range(*rewards), None if known is None else Range(*known), gamma)
 
 
+@pytest.mark.parametrize("constant", [0.0, -50.0, 1e4])
 @pytest.mark.parametrize("low, high, expected", [
     (-20.0, 0.0, True),
-    (-24.9, 4.9, True),
-    (-20.0, 5.1, False),
-    (-25.1, 0.0, False),
+    (-15.0, 4.9, True),
+    (-20.0, 6.6, True),
+    (-20.0, 6.7, False),
+    (-26.7, 0.0, False),
     (3_000.0, 8_000.0, False),
 ])  # fmt: skip
-def test_values_are_discounted_sums_of_rewards(low, high, expected):
-    """Rewards between -2 and 0 and a discount of 0.9 allow -20 to 0, and a quarter of that is let pass."""
-    assert allowed(low, high) is expected
+def test_values_are_discounted_sums_of_rewards(low, high, expected, constant):
+    """Rewards between -2 and 0 and a discount of 0.9 allow -20 to 0. A quarter of that, or of the values' own range, is
+    let pass. A constant in all rewards changes nothing."""
+    shift = constant / (1 - GAMMA)
+    assert allowed(low + shift, high + shift, rewards=(constant - 2.0, constant)) is expected
 
 
 def test_what_is_known_is_allowed():
@@ -37,7 +41,7 @@ def test_what_is_known_is_allowed():
 
 
 def test_rewards_that_never_change_leave_room_for_rounding():
-    assert allowed(9.99, 10.01, rewards=(1.0, 1.0))
+    assert allowed(10.0 - 1e-12, 10.0 + 1e-12, rewards=(1.0, 1.0)) and not allowed(9.0, 9.1, rewards=(1.0, 1.0))
 
 
 def test_without_a_discount_values_have_no_bound():

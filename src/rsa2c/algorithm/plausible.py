@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from rsa2c.algorithm.sums import Range
 
 SLACK = 0.25
-"""How far values may lie beyond what rewards allow, as a share of that range. Fits that serve are beyond it by 0.17 at
-most, and those that sent a motor and a reactor off by 1.3 to 7."""
+"""How far values may lie beyond what rewards allow, as a share of that range or of their own, whichever is wider: a
+constant added to all rewards changes nothing. Fits that serve are beyond it by 0.17 of that range at most, and those
+that sent a motor and a reactor off by 1.3 to 7."""
+ROUNDING = 1e-9
+"""Share of the values that counts as rounding, where neither they nor rewards vary."""
 RIDGE_FACTOR, LARGEST_RIDGE = 10.0, 1.0
 """Each ridge is so many times the one before; with the largest the values hardly differ from a constant."""
 
@@ -42,7 +45,7 @@ def plausible(values: Range, rewards: Range, known: Range | None, gamma: float) 
     if gamma == 1:
         return True
     low, high = rewards.low / (1 - gamma), rewards.high / (1 - gamma)
-    slack = SLACK * max(high - low, abs(low), abs(high))
+    slack = SLACK * max(high - low, values.high - values.low) + ROUNDING * max(abs(low), abs(high))
     allowed = Range(low - slack, high + slack)
     if known is not None:
         allowed += known
