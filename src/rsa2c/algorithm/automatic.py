@@ -41,7 +41,8 @@ FEW_FEATURES, LARGEST_KL = 7, 1.0
 """Up to so many features a step's KL is bounded at every state. Plants have few, and their costs are those of rare
 states, such as starts far from the set point, at which a step of small mean KL may leap: of 60 trainings of twelve
 plants 14 ended with more than twice the cost of a hand-tuned controller without the bound, and 3 with it, 6 of 60 with
-other seeds (results/plants.md, results/research.md). On LunarLanderContinuous-v3, with 8 features, it costs a quarter of the return."""
+other seeds (results/plants.md, results/research.md). On LunarLanderContinuous-v3, with 8 features, it costs a quarter
+of the return."""
 KL_OF_ONE_ACTION, KL_OF_MANY = 0.03, 0.02
 """KL of a step; one action dimension tolerates more."""
 
