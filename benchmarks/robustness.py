@@ -47,6 +47,8 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in BASELINES},
 }
 """Ways to train: the algorithm, and what is set besides the size of the errors."""
+GROWING = ("noise", "smooth")
+"""Ways to train whose errors grow; they do over the first half of a run."""
 INTRODUCTION = f"""\
 # Training for errors of measurement
 
@@ -56,7 +58,7 @@ judged in Gymnasium's own environment without noise (100 episodes) and with Gaus
 observation ({NOISY_EPISODES} episodes), in raw units.
 
 - *trained with*: `plain` is the default. `scale`, `noise` and `smooth` are the three ways of `robust=`, for errors of
-  the standard deviation in the heading ([what they do](../docs/robust.md#can-i-train-for-it)). `ppo` and `sac` are
+  the standard deviation in the heading, which with the last two grow over the first half of a run ([what they do](../docs/robust.md#can-i-train-for-it)). `ppo` and `sac` are
   Stable-Baselines3's with RL-Zoo's settings.
 - *returns*: the mean over seeds with Student's 95% interval.
 - *certified radius*: Euclidean size of errors up to which no action moves by more than a tenth of its range, proven;
@@ -94,8 +96,10 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
             case = CASES[environment]
             for name in options.methods:
                 algorithm, own = METHODS[name]
+                steps = options.steps or case.steps
                 errors = {"robust_noise": case.error} if own else {}
-                yield Task(environment, algorithm, seed, options.steps or case.steps, name, own | errors, case.noise)
+                ramp = {"robust_ramp": steps // 2} if own.get("robust") in GROWING else {}
+                yield Task(environment, algorithm, seed, steps, name, own | errors | ramp, case.noise)
 
 
 def write_page(rows: Sequence[Row], path: Path) -> Path:

@@ -150,7 +150,7 @@ class GrowingErrors(MeasurementErrors):
 
     robust_units: Literal["normalised", "raw"] = "normalised"
     """Unit of robust_noise: the standard deviation of each feature in the policy's metric, or the feature's own."""
-    robust_ramp: Annotated[int, POSITIVE] = 200_000
+    robust_ramp: Annotated[int, POSITIVE] = 1_000_000
     """Environment steps over which the noise, or the penalty, grows linearly from zero to its full size."""
 
 
