@@ -1,6 +1,6 @@
 """Runs and counts the tests that try to break a promise: bounds, disk faults, environments, numbers, files.
 
-    python benchmarks/checks.py
+python benchmarks/checks.py
 """
 
 from __future__ import annotations

@@ -96,8 +96,11 @@ def cases() -> Iterator[tuple[str, Callable[[], RSA2C]]]:
         yield f"correction {name}", lambda m=more: kme(preset="paper", **m)
     yield "factory", lambda: kme(pendulum_factory)
     yield "vector environment", lambda: kme(make_env("Pendulum-v1", 6))
-    yield "Hopper-v5, no preset", lambda: train(
-        "Hopper-v5", "rsa2c-kme", "default", 3, n_envs=3, horizon=300, attribution_every=1, attribution_warmup=1
+    yield (
+        "Hopper-v5, no preset",
+        lambda: train(
+            "Hopper-v5", "rsa2c-kme", "default", 3, n_envs=3, horizon=300, attribution_every=1, attribution_warmup=1
+        ),
     )
     yield "policy kept", lambda: train("Pendulum-v1", "rsa2c-kme", "default", 2, keep="best", n_envs=150, seed=7)
     yield "resumed", resumed

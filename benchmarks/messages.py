@@ -1,6 +1,6 @@
 """What a user reads when something goes wrong: triggers each fault through the command line and records the output.
 
-    python benchmarks/messages.py
+python benchmarks/messages.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes results/reliability.md from the records under results/reliability/, which the other scripts here write.
 
-    python benchmarks/reliability.py
+python benchmarks/reliability.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes docs/results.md from the records that `rsa2c reproduce` wrote under results/; nothing is typed by hand.
 
-    python benchmarks/results_page.py
+python benchmarks/results_page.py
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ judged in Gymnasium's own environment without noise (100 episodes) and with Gaus
 observation ({NOISY_EPISODES} episodes), in raw units.
 
 - *trained with*: `plain` is the default. `scale`, `noise` and `smooth` are the three ways of `robust=`, for errors of
-  the standard deviation in the heading, which with the last two grow over the first half of a run ([what they do](../docs/robust.md#can-i-train-for-it)). `ppo` and `sac` are
-  Stable-Baselines3's with RL-Zoo's settings.
+  the standard deviation in the heading; with the last two they grow over the first half of a run ([what they
+  do](../docs/robust.md#can-i-train-for-it)). `ppo` and `sac` are Stable-Baselines3's with RL-Zoo's settings.
 - *returns*: the mean over seeds with Student's 95% interval.
 - *certified radius*: Euclidean size of errors up to which no action moves by more than a tenth of its range, proven;
   the median over visited states, mean over seeds.

@@ -1,6 +1,6 @@
 """Minutes that the Pendulum-v1 ablation with `default` takes: five variants, ten seeds, seven noise levels.
 
-    python benchmarks/study_time.py [--workers 2]
+python benchmarks/study_time.py [--workers 2]
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ CALLS = ("mkdir", "open", "write", "fsync", "replace")
 SMALL = {
     "n_envs": 2,
     "horizon": 10,
-
     "capacity": 12,
     "initial_centres": 8,
     "attribution_centres": 10,

@@ -17,9 +17,7 @@ class Counter(gym.Env):
     truncate.
     """
 
-    def __init__(
-        self, lengths: tuple[int, ...] = (3, 5), terminates: tuple[bool, ...] = (True, False)
-    ) -> None:
+    def __init__(self, lengths: tuple[int, ...] = (3, 5), terminates: tuple[bool, ...] = (True, False)) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
         self.lengths, self.terminates = lengths, terminates

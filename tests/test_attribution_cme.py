@@ -48,9 +48,7 @@ def test_enumerated_values_and_interactions_are_those_of_the_definition(embeddin
         interactions=True,
     )
     for t in range(len(x)):
-        game = observational_game(
-            name, kernel.scales, x[t], background, centres, coefficients, embedding, 1e-2
-        )
+        game = observational_game(name, kernel.scales, x[t], background, centres, coefficients, embedding, 1e-2)
         np.testing.assert_allclose(explanation.values[t], shapley_by_enumeration(game, 4), atol=1e-10)
         pairs = interactions_by_enumeration(game, 4)
         off = ~np.eye(4, dtype=bool)
@@ -95,9 +93,7 @@ def test_groups_join_together():
     )
     assert explanation.feature_names == ("pair", "x1", "x2", "x4")
     players = [(0, 3), (1,), (2,), (4,)]
-    game = observational_game(
-        "rbf", kernel.scales, x[0], background, centres, coefficients, "intercept", 1e-3
-    )
+    game = observational_game("rbf", kernel.scales, x[0], background, centres, coefficients, "intercept", 1e-3)
 
     def grouped(coalition):
         return game(tuple(sorted(i for player in coalition for i in players[player])))
@@ -128,9 +124,7 @@ def test_standard_errors_cover_at_their_nominal_rate_over_500_repeats():
 def test_sampling_stops_at_the_tolerance_and_adds_up():
     x, background, centres, coefficients, kernel = problem(d=12, n=20, q=8)
     function = expansion(centres, coefficients, kernel)
-    explanation = explain(
-        function, x, background, method="cme", tolerance=0.05, rng=np.random.default_rng(0)
-    )
+    explanation = explain(function, x, background, method="cme", tolerance=0.05, rng=np.random.default_rng(0))
     scale = np.abs(explanation.values).max(axis=(0, 1))
     assert np.all(explanation.std_error.max(axis=(0, 1)) <= 0.05 * scale)
     assert np.all(explanation.std_error.max() > 0)

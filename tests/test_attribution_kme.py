@@ -118,9 +118,7 @@ def test_values_far_from_everything_underflow_quietly():
     game = problem(3, d=40)
     away = game.at(game.states + 1e3)
     near = game.function(game.background)
-    np.testing.assert_allclose(
-        shapley_product(away, exact_nodes(40)).sum(axis=1) + near.mean(axis=0), 0.0, atol=1e-12
-    )
+    np.testing.assert_allclose(shapley_product(away, exact_nodes(40)).sum(axis=1) + near.mean(axis=0), 0.0, atol=1e-12)
     assert np.all(shapley_product(replace(away, background=game.background - 1e3), 6) == 0.0)
 
 

@@ -71,9 +71,7 @@ def test_sensitivity_grows_with_the_radius(function, table):
     def explainer(x):
         return explain(function, x, table[30:])
 
-    small, large = (
-        sensitivity_max(explainer, table[:5], np.random.default_rng(0), radius) for radius in (0.01, 0.2)
-    )
+    small, large = (sensitivity_max(explainer, table[:5], np.random.default_rng(0), radius) for radius in (0.01, 0.2))
     assert small.shape == (5,)
     assert np.all(small < large)
     assert small.max() < 0.2

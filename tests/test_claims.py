@@ -311,9 +311,7 @@ def test_a_bound_of_the_prose_is_a_bound():
 
 def shared(name, early, late, seeds=6):
     features = ("cos θ", "sin θ", "angular velocity")
-    shares = {
-        stage: dict(zip(features, values, strict=True)) for stage, values in (("early", early), ("late", late))
-    }
+    shares = {stage: dict(zip(features, values, strict=True)) for stage, values in (("early", early), ("late", late))}
     return [made(name, seed, importances=shares) for seed in range(seeds)]
 
 

@@ -64,9 +64,7 @@ def test_kernel_drift_is_the_mean_square_change() -> None:
     dictionary, x = make_dictionary(rng), rng.normal(size=(40, 2))
     before = RKHSFunction(dictionary, rng.normal(size=(6, 2)), ("a", "b"))
     kernel = dictionary.kernel.on(Metric.weighted([1.5, 0.5]))
-    after = RKHSFunction(
-        Dictionary(kernel, dictionary.states, dictionary.errors), before.coefficients, ("a", "b")
-    )
+    after = RKHSFunction(Dictionary(kernel, dictionary.states, dictionary.errors), before.coefficients, ("a", "b"))
     expected = np.mean([np.sum((after(s) - before(s)) ** 2) for s in x])
     assert diagnostics.kernel_drift(before, after, x) == pytest.approx(expected)
     assert diagnostics.kernel_drift(before, before, x) == 0.0

@@ -286,7 +286,5 @@ def test_a_baseline_names_environment_and_step(name, says, tmp_path, monkeypatch
     sizes = rl_zoo.Settings(200, arguments={"learning_starts": 1000, "policy_kwargs": {"net_arch": [4]}})
     monkeypatch.setattr(rl_zoo, "MUJOCO", rl_zoo.RLZoo("mujoco", {"sac": sizes}))
     with pytest.raises(EnvError, match=f"{name}-v0: {says}") as caught:
-        train_run(
-            f"{name}-v0", "sac", out=tmp_path, track=False, evaluation_episodes=1, step_timeout=TIMEOUT
-        )
+        train_run(f"{name}-v0", "sac", out=tmp_path, track=False, evaluation_episodes=1, step_timeout=TIMEOUT)
     assert "Start the run over with: rsa2c resume" in caught.value.__notes__[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from rsa2c.algorithm.streams import Streams
 from rsa2c.algorithm.workers import Workers
 from rsa2c.cli import main
 from rsa2c.config import Config, NoisyTraining, NoRobustness, SmoothPolicy, WiderScale
-from rsa2c.errors import ConfigError
+from rsa2c.errors import ConfigError, Notice
 from rsa2c.runs.folder import Run
 from test_workers import content, trained
 
@@ -300,9 +301,9 @@ def test_resuming_is_going_on(fields, tmp_path):
 
 def test_a_setting_needs_its_choice():
     assert Config().robust == NoRobustness() and Config().settings()["robust"] == "none"
-    assert Config.of(robust="noise").robust == NoisyTraining(0.1, "normalised", 200_000, 0.5)
+    assert Config.of(robust="noise").robust == NoisyTraining(0.1, "normalised", 1_000_000, 0.5)
     assert Config.of(robust="scale", scaling="following").robust == WiderScale(0.1)
-    assert Config.of(robust="smooth").robust == SmoothPolicy(0.1, "normalised", 200_000, 0.1)
+    assert Config.of(robust="smooth").robust == SmoothPolicy(0.1, "normalised", 1_000_000, 0.1)
     for settings, says in (
         ({"robust_noise": 0.2}, "robust_noise has no effect with robust='none': .*'scale' or 'noise' or 'smooth'"),
         ({"robust": "scale", "scaling": "following", "robust_ramp": 9}, "robust_ramp has no effect with robust='sca"),
@@ -323,8 +324,32 @@ def test_a_setting_needs_its_choice():
 def test_the_command_line_has_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tiny = ["--n-envs", "4", "--horizon", "50", "--capacity", "20", "--evaluation-episodes", "1"]
-    flags = ["--robust", "noise", "--robust-noise", "0.05", "--total-timesteps", "1", "--out", "runs"]
+    flags = [
+        "--robust",
+        "noise",
+        "--robust-noise",
+        "0.05",
+        "--robust-ramp",
+        "1",
+        "--total-timesteps",
+        "1",
+        "--out",
+        "runs",
+    ]
     assert main(["train", "Pendulum-v1", *flags, *tiny]) == 0
     [path] = (tmp_path / "runs").iterdir()
     config = Run(path).read_config()["config"]
     assert (config["robust"], config["robust_noise"], config["robust_clean"]) == ("noise", 0.05, 0.5)
+
+
+@pytest.mark.parametrize(("steps", "told"), [(400, True), (4_000, False)])
+def test_a_training_that_ends_within_the_ramp_is_told_so(steps, told):
+    agent = rsa2c.RSA2C("Pendulum-v1", **SMALL, **{**NOISE, "robust_ramp": 1_000})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", Notice)
+        agent.learn(steps, callback=lambda _locals, _globals: False)
+    messages = [str(one.message) for one in caught if one.category is Notice]
+    assert bool(messages) == told
+    if told:
+        assert "robust_ramp is 1,000 environment steps and training ends after 400" in messages[0]
+        assert "40%" in messages[0] and "half of the steps, 200." in messages[0]

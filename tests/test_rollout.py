@@ -255,9 +255,7 @@ def test_a_full_epoch_of_pendulum_has_every_transition():
     assert batch.episode_returns.sum() == pytest.approx(batch.rewards.sum())
 
 
-@pytest.mark.parametrize(
-    ("what", "value"), [("observation", np.nan), ("observation", np.inf), ("reward", -np.inf)]
-)
+@pytest.mark.parametrize(("what", "value"), [("observation", np.nan), ("observation", np.inf), ("reward", -np.inf)])
 def test_numbers_that_are_not_finite_are_named(what, value):
     good = {1: 5}
     count = iter(range(100))

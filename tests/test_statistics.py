@@ -264,7 +264,6 @@ def test_median_interval_by_a_plain_loop():
     assert (found.low, found.high) == (slow[24], slow[974])
 
 
-
 def test_variation_and_roughness():
     curve = [0.0, 2.0, 1.0, 4.0]
     assert st.total_variation(curve) == pytest.approx(sum(abs(b - a) for a, b in pairwise(curve)))

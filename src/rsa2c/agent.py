@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rsa2c.algorithm.automatic import Sizes, check_total, last_step
 from rsa2c.algorithm.epoch import Around, EpochRecord, epoch
 from rsa2c.algorithm.observing import Observe
+from rsa2c.algorithm.robust import tell_short_ramp
 from rsa2c.algorithm.snapshot import Snapshot
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
@@ -99,9 +100,7 @@ class RSA2C(SB3Methods):
         if given is not None and self._source is not None:
             self._check_spaces_of(self._source)
 
-    def _begun(
-        self, source: Source, names: Names | None, preset: str, config: Config, brought: int | None
-    ) -> Snapshot:
+    def _begun(self, source: Source, names: Names | None, preset: str, config: Config, brought: int | None) -> Snapshot:
         """Everything before the first epoch: inspect the environment, settle the sizes, warm up."""
         with limited_threads(config.threads):
             probe = _make_env(source, config, None)
@@ -169,6 +168,7 @@ class RSA2C(SB3Methods):
             self.state = replace(self.state, steps=0, warmup_steps=0)
             self.ep_info_buffer.clear()
         goal = total_timesteps + (self.state.steps if self.epoch else 0)
+        tell_short_ramp(self.config, goal)
         local = {"total_timesteps": last_step(self.config, self.state.steps, goal), "tb_log_name": tb_log_name}
         self.steps_under_way, first, began = 0, self.state.steps, time.perf_counter()
         threads, log = limited_threads(self.config.threads), self._logging(tb_log_name, reset_num_timesteps)

@@ -59,9 +59,7 @@ def explain_policy(
     return PolicyExplanation(explanation, surrogate, r2, visited)
 
 
-def _visit(
-    policy: Any, env: EnvLike, steps: int, seed: int
-) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
+def _visit(policy: Any, env: EnvLike, steps: int, seed: int) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
     """States a policy visits (N, d), its deterministic actions there (N, m), and the names of both."""
     act = _acting(policy)
     use_module(env)

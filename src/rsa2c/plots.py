@@ -102,8 +102,15 @@ def waterfall(explanation: Explanation, state: int = 0, output: str | int = 0, f
     start = base
     for row, (_, value) in reversed(list(enumerate(steps))):
         axes.barh(row, value, left=start, color=POSITIVE if value > 0 else NEGATIVE, height=0.66)
-        axes.annotate(f"{value:+.3g}", (start + value, row), xytext=(3 if value > 0 else -3, 0), va="center",
-                      ha="left" if value > 0 else "right", textcoords="offset points", fontsize=8)
+        axes.annotate(
+            f"{value:+.3g}",
+            (start + value, row),
+            xytext=(3 if value > 0 else -3, 0),
+            va="center",
+            ha="left" if value > 0 else "right",
+            textcoords="offset points",
+            fontsize=8,
+        )
         axes.plot([start + value] * 2, [row - 1, row + 0.33], color=PALE, lw=0.8, zorder=0)
         start += value
     axes.axvline(base, color=PALE, zorder=0)

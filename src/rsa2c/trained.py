@@ -234,9 +234,7 @@ class Trained:
             raise ConfigError(f"of must be one of {', '.join(map(repr, sources))}, got {of!r}.")
         return sources[of]()
 
-    def certify(
-        self, states: ArrayLike, epsilon: ArrayLike, norm: Norm = "l2", units: Units = "raw"
-    ) -> Certificate:
+    def certify(self, states: ArrayLike, epsilon: ArrayLike, norm: Norm = "l2", units: Units = "raw") -> Certificate:
         """What no observation error of size `epsilon` can exceed at raw states: change of action, value and policy.
 
         `epsilon` is one number or one per state, in raw observation units or in standard deviations of the metric.

@@ -84,9 +84,7 @@ def rounding_of(values: float, dtype: DTypeLike) -> float:
 class Fits:
     """The fits in NumPy."""
 
-    def value(
-        self, value: RKHSFunction | None, samples: Samples, config: Config, epoch: int
-    ) -> RKHSFunction | None:
+    def value(self, value: RKHSFunction | None, samples: Samples, config: Config, epoch: int) -> RKHSFunction | None:
         """The Value Critic fitted to the samples; None without one."""
         fit, gamma = config.value, float(config.gamma)
         if value is None or isinstance(fit, NoValue):
@@ -154,9 +152,7 @@ def _set_values(block: Block, weights: NDArray, constant: float) -> Range:
     return Range.of(block.values)
 
 
-def _estimated(
-    block: Block, has_value: bool, swept: RKHSFunction | None, gamma: float, lam: float
-) -> tuple[Any, ...]:
+def _estimated(block: Block, has_value: bool, swept: RKHSFunction | None, gamma: float, lam: float) -> tuple[Any, ...]:
     """The block's advantages, and what `Estimate` needs of them. It has the values of LSTD already; other fits were to
     the whole batch, and bring theirs."""
     batch = block.batch

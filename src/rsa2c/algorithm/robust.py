@@ -20,6 +20,7 @@ from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.algorithm.state import SMOOTH, generator
 from rsa2c.config import Config, GrowingErrors, MeasurementErrors, NoisyTraining, SmoothPolicy, WiderScale
+from rsa2c.errors import notice
 from rsa2c.kernel.dictionary import Dictionary
 
 CLEAN_TRIALS = 0.5
@@ -44,6 +45,17 @@ def widened(variance: NDArray[np.float64], config: Config) -> NDArray[np.float64
     if not isinstance(rule, WiderScale | NoisyTraining):
         return variance
     return variance + deviations(rule, np.sqrt(variance)) ** 2
+
+
+def tell_short_ramp(config: Config, steps: int) -> None:
+    """Say so where training ends, after `steps` environment steps, before the errors have grown to their full size."""
+    rule = config.robust
+    if isinstance(rule, GrowingErrors) and steps < rule.robust_ramp:
+        reached = schedules.linear(0.0, 1.0, steps, rule.robust_ramp)
+        notice(
+            f"robust_ramp is {rule.robust_ramp:,} environment steps and training ends after {steps:,}: errors only "
+            f"reach {reached:.0%} of their size. Set robust_ramp to half of the steps, {max(1, steps // 2):,}."
+        )
 
 
 def noise_levels(n_envs: int, clean: float, offset: float) -> NDArray[np.float64]:

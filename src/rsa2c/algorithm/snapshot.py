@@ -225,9 +225,7 @@ def _carried(tensors: Tensors, n: int) -> tuple[NDArray[Any], ...]:
     return tuple(tensors[name] for name in names)
 
 
-def _acting(
-    tensors: Tensors, tails: Metadata, bounds: ActionBounds, config: Config, task: Task
-) -> dict[str, Any]:
+def _acting(tensors: Tensors, tails: Metadata, bounds: ActionBounds, config: Config, task: Task) -> dict[str, Any]:
     """Policy, value, advantage and background, as fields of `TrainingState` and `Kept`."""
     sigma = tensors["policy/sigma"]
     if not np.all(sigma > 0):

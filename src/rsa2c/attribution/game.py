@@ -57,9 +57,7 @@ class Game:
     def thinned(self, background: int, centres: int) -> Game:
         """The game with at most this many background states and centres, evenly spread."""
         b, c = spread(len(self.background), background), spread(len(self.centres), centres)
-        return replace(
-            self, background=self.background[b], centres=self.centres[c], coefficients=self.coefficients[c]
-        )
+        return replace(self, background=self.background[b], centres=self.centres[c], coefficients=self.coefficients[c])
 
     def function(self, x: Array) -> Array:
         """(N, m): f at x (N, d), computed in blocks of bounded memory."""

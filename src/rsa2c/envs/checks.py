@@ -141,8 +141,7 @@ def check_actions(env: AnyEnv, actions: NDArray[Any], shape: tuple[int, ...], st
     """Refuse actions of the wrong shape, or that are NaN or infinite."""
     if actions.shape != shape:
         raise DataError(
-            f"{env_id(env)}: the policy gave actions of shape {actions.shape} at step {step}, "
-            f"expected {shape}."
+            f"{env_id(env)}: the policy gave actions of shape {actions.shape} at step {step}, expected {shape}."
         )
     if not np.isfinite(actions).all():
         row, action = np.argwhere(~np.isfinite(actions))[0]

@@ -141,9 +141,7 @@ class LQREnv(gym.Env[NDArray[np.float64], NDArray[np.float64]]):
         self.state = self.np_random.uniform(-START_HIGH, START_HIGH)
         return self.state.copy(), {}
 
-    def step(
-        self, action: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+    def step(self, action: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
         control = np.clip(action, -ACTION_BOUND, ACTION_BOUND)[None]
         reward = -cost(self.state[None], control)[0]
         self.state = dynamics(self.state[None], control)[0]

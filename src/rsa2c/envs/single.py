@@ -118,8 +118,7 @@ def _from_id(name: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
             return gym.make(name, disable_env_checker=True, **kwargs)
     except (gym.error.DependencyNotInstalled, ImportError) as error:
         raise MissingExtraError(
-            f"{name} needs a simulator that is not installed ({error}). "
-            "Install it with: pip install 'rsa2c[envs]'"
+            f"{name} needs a simulator that is not installed ({error}). Install it with: pip install 'rsa2c[envs]'"
         ) from error
 
 

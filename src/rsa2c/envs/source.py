@@ -189,4 +189,3 @@ class _Borrowed(gym.Wrapper[Any, Any, Any, Any]):
 
     def close(self) -> None:
         """Nothing."""
-

@@ -29,9 +29,7 @@ class VectorisedEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     known: Known
     start_high: NDArray[np.float64]  # starts are uniform in +-start_high
 
-    def __init__(
-        self, num_envs: int, observation_space: gym.Space[Any], action_space: gym.Space[Any]
-    ) -> None:
+    def __init__(self, num_envs: int, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
         self.num_envs = num_envs
         self.single_observation_space = observation_space
         self.single_action_space = action_space
@@ -65,9 +63,7 @@ class VectorisedEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
         if seeds is not None or not self._generators:
             # PCG64 seeded with an integer is what gymnasium.utils.seeding.np_random makes
-            self._generators = [
-                np.random.Generator(np.random.PCG64(s)) for s in (seeds or [None] * self.num_envs)
-            ]
+            self._generators = [np.random.Generator(np.random.PCG64(s)) for s in (seeds or [None] * self.num_envs)]
         mask = None if options is None else options.get("reset_mask")
         self._restart(np.ones(self.num_envs, dtype=bool) if mask is None else mask)
         self._ended = self._never if mask is None else self._ended & ~mask

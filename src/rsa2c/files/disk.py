@@ -127,7 +127,7 @@ def read_bytes(path: PathLike) -> bytes:
 
 
 def near(path: Path) -> str:
-    """" Did you mean ...?" from the names in the folder of `path`, or the empty string if none is similar."""
+    """ " Did you mean ...?" from the names in the folder of `path`, or the empty string if none is similar."""
     try:
         names = sorted({entry.name for entry in path.parent.iterdir()} - {path.name})
     except OSError:

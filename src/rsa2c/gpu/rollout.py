@@ -86,9 +86,7 @@ def rollout(env: Environment, steps: int, squash: str) -> Callable[..., tuple[Ca
     """The compiled rollout of `steps` steps: a function of what environments carry, a key, the policy, and standard
     deviations (n, d) of noise on the observations, None for none."""
 
-    def run(
-        carried: Carried, key: Array, acting: Acting, errors: Array | None = None
-    ) -> tuple[Carried, Grid, Ended]:
+    def run(carried: Carried, key: Array, acting: Acting, errors: Array | None = None) -> tuple[Carried, Grid, Ended]:
         step = partial(_step, env, squash, acting, errors)
         keys = jax.random.split(key, steps + 1)
         seen = sensed(jax.vmap(env.observe)(carried.states), errors, keys[-1])

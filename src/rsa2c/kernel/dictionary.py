@@ -128,9 +128,7 @@ class Dictionary:
         factor, order, rank, _ = dpstrf(kernel(x, x), lower=1, tol=threshold)
         return self.selected(kernel, x, order[:rank] - 1, np.diag(factor)[:rank] ** 2)
 
-    def selected(
-        self, kernel: ProductKernel, x: NDArray, kept: NDArray, errors: NDArray
-    ) -> tuple[Dictionary, NDArray]:
+    def selected(self, kernel: ProductKernel, x: NDArray, kept: NDArray, errors: NDArray) -> tuple[Dictionary, NDArray]:
         """The states at positions `kept`, in their old order, on a kernel under which x are all states' coordinates
         and `errors` the residuals of those that are kept; and these positions."""
         order = np.argsort(kept)

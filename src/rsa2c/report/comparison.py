@@ -125,9 +125,7 @@ def _curve(group: list[_Row]) -> dict[str, Any] | None:
     except RSA2CError:
         return None
     values = statistics.aligned(curves, grid)
-    mean, low, high = statistics.curve_interval(
-        values, np.random.default_rng(0), repetitions=INTERVAL_REPETITIONS
-    )
+    mean, low, high = statistics.curve_interval(values, np.random.default_rng(0), repetitions=INTERVAL_REPETITIONS)
     parts = {"x": grid, "y": mean, "low": low, "high": high}
     return {"name": name, **{key: part.tolist() for key, part in parts.items()}}
 

@@ -93,9 +93,7 @@ def sheet(agent: RSA2C, episode: Episode, steps: Sequence[int]) -> Sheet:
     )
 
 
-def _pictures(
-    agent: RSA2C, episode: Episode, steps: range, picture: Picture
-) -> tuple[list[NDArray[np.uint8]], float]:
+def _pictures(agent: RSA2C, episode: Episode, steps: range, picture: Picture) -> tuple[list[NDArray[np.uint8]], float]:
     """The environment's own pictures and its frames a second; none where it cannot draw and need not.
 
     Renderers raise any exception where there is no display.

@@ -194,5 +194,17 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table]) -> str:
     return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"
 
 
-__all__ = ["Preset", "build", "collect", "grids", "jobs_of", "keep", "known", "measure_sizes", "read_records",
-           "recorded", "studies", "write"]
+__all__ = [
+    "Preset",
+    "build",
+    "collect",
+    "grids",
+    "jobs_of",
+    "keep",
+    "known",
+    "measure_sizes",
+    "read_records",
+    "recorded",
+    "studies",
+    "write",
+]

@@ -34,9 +34,7 @@ class Attack(Protocol):
     def __call__(self, observations: NDArray[Any], rngs: Generators) -> Array: ...
 
 
-def ascend(
-    score: Score, gradient: Score, states: Array, region: Region, rngs: Generators, steps: int = STEPS
-) -> Array:
+def ascend(score: Score, gradient: Score, states: Array, region: Region, rngs: Generators, steps: int = STEPS) -> Array:
     """(n, d): the perturbed states of highest score met by projected gradient ascent from a random start,
 
     D <- P(D + stride * argmax_{E in region} gradient(s + D).E) with P projecting on the region.

@@ -100,7 +100,7 @@ def _expansion(local: Local, reach: Reach, order: int, sign: float) -> Array:
         polynomial = f + np.minimum(linear, far * steepness)
         if order == 2:
             polynomial = polynomial + np.minimum(quadratic, far**2 * local.curvature_norm / 2)
-        decay = np.exp(-np.where(polynomial > 0, near, far) ** 2 / 2)
+        decay = np.exp(-(np.where(polynomial > 0, near, far) ** 2) / 2)
         best = np.maximum(best, decay * polynomial + remainder * local.kernel.remainder(far, order))
     return best - f
 

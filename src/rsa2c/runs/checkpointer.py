@@ -21,9 +21,7 @@ CHECKPOINT_INTERVAL = 5.0
 class Checkpointer:
     """Writes the folder as epochs pass; `boundary` is the agent as it was after the last one."""
 
-    def __init__(
-        self, run: Run, agent: RSA2C, goal: int, show: Callable[..., None], tracker: Tracker | None
-    ) -> None:
+    def __init__(self, run: Run, agent: RSA2C, goal: int, show: Callable[..., None], tracker: Tracker | None) -> None:
         self.run, self.agent, self.goal, self.show, self.tracker = run, agent, goal, show, tracker
         self.boundary = agent.snapshot()
         rows = run.read_metrics()

@@ -256,8 +256,7 @@ def _listed(value: Any, key: str, source: str) -> list[Any]:
             raise ConfigError(f"{source}: {key} must hold {_KINDS[key]}, got {item!r}.")
         if key == "environments" and has_module(item):
             raise ConfigError(
-                f"{source}: {item!r} names a module, and a file has nothing imported. "
-                f"Train it with: rsa2c train {item}"
+                f"{source}: {item!r} names a module, and a file has nothing imported. Train it with: rsa2c train {item}"
             )
         if key == "algorithms":
             with _named(source):

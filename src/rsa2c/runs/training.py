@@ -55,7 +55,6 @@ FINAL_EPISODES = 100
 """Episodes of a run's final evaluation, from seed 0 on, as `rsa2c evaluate` plays them."""
 
 
-
 def train_run(
     env: EnvLike,
     algorithm: str | None = None,
@@ -161,9 +160,7 @@ def is_finished(run: Run | RunData, total_timesteps: int | None = None) -> bool:
     return data.checkpoint is not None and data.epochs > 0 and data.steps >= total
 
 
-def judge(
-    run: Run | RunData, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)
-) -> RunData:
+def judge(run: Run | RunData, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)) -> RunData:
     """Evaluate a trained run, with a row of `returns.npz` for each noise variance, and return its data with the result.
     Rows that are already there with as many episodes are kept."""
     data = RunData.of(run)
@@ -180,9 +177,7 @@ def judge(
     return data.with_returns(data.run.write_returns(np.array(levels, dtype=np.float64), returns, lengths))
 
 
-def is_judged(
-    run: Run | RunData, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)
-) -> bool:
+def is_judged(run: Run | RunData, episodes: int = FINAL_EPISODES, noise_variances: Sequence[float] = (0.0,)) -> bool:
     """Whether the run has a final evaluation of that many episodes, with at least those noise variances."""
     known = RunData.of(run).returns
     if known is None:

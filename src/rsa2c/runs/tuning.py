@@ -170,9 +170,7 @@ def _study(optuna: Any, folder: Path, search: Search) -> Any:
     """The folder's study; a new one in an empty folder. Trials that a stopped process left under way are closed."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        storage = optuna.storages.JournalStorage(
-            optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL))
-        )
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL)))
         pruner = optuna.pruners.MedianPruner(STARTUP_TRIALS, WARMUP_EVALUATIONS + 1)
         study = optuna.create_study(
             storage=storage, study_name="tune", direction="maximize", pruner=pruner, load_if_exists=True

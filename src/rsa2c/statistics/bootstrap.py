@@ -94,8 +94,7 @@ def probability_of_improvement(
         wins = (np.sign(gap) + 1.0) / 2.0
         value += float(wins.mean()) / len(tasks)
         counts = [
-            rng.multinomial(len(runs), np.full(len(runs), 1.0 / len(runs)), size=repetitions)
-            for runs in (ours, theirs)
+            rng.multinomial(len(runs), np.full(len(runs), 1.0 / len(runs)), size=repetitions) for runs in (ours, theirs)
         ]
         replicates += np.einsum("ri,ri->r", counts[0] @ wins, counts[1]) / (wins.size * len(tasks))
     if _has_single_run(strata) or _has_single_run(other):

@@ -67,6 +67,14 @@ SKILL = Skill("walks for 1,000 steps without falling", 2_000.0, whole_episodes=T
 KNOWN = by_id(
     Known("Ant-v4", V4, ACTIONS, EPISODE_LIMIT, exceptions=EXCEPTIONS, skill=SKILL),
     # with the warm-up and the last epoch rounded up, a run ends below 4 M steps
-    Known("Ant-v5", V5, ACTIONS, EPISODE_LIMIT, total_timesteps=3_980_000, exceptions=EXCEPTIONS, presets=PRESETS,
-          skill=SKILL),
+    Known(
+        "Ant-v5",
+        V5,
+        ACTIONS,
+        EPISODE_LIMIT,
+        total_timesteps=3_980_000,
+        exceptions=EXCEPTIONS,
+        presets=PRESETS,
+        skill=SKILL,
+    ),
 )

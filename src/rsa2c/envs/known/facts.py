@@ -104,6 +104,7 @@ def by_id(*known: Known) -> dict[str, Known]:
     """The table that a module of this package offers as `KNOWN`."""
     return {one.id: one for one in known}
 
+
 RELEASED: dict[str, Any] = {
     "scaling": "frozen",
     "sigma": "scheduled",
