@@ -193,10 +193,10 @@ SETTINGS = {
     "paper cme": {"preset": "paper", "algorithm": "rsa2c-cme"},
     "two actions": {"preset": "default", "env": True, "backend": "gymnasium"},
     "monte carlo": {"preset": "paper", "value_fit": "mc", "smooth_advantage": True},
-    "noise": {"robust": "noise"},
-    "smooth": {"robust": "smooth"},
-    "smooth, two actions": {"robust": "smooth", "env": True, "backend": "gymnasium"},
-    "smooth, rkhs metric": {"robust": "smooth", "metric": "rkhs", "step_rule": "constant"},
+    "noise": {"robust": "noise", "robust_ramp": 1},
+    "smooth": {"robust": "smooth", "robust_ramp": 1},
+    "smooth, two actions": {"robust": "smooth", "robust_ramp": 1, "env": True, "backend": "gymnasium"},
+    "smooth, rkhs metric": {"robust": "smooth", "robust_ramp": 1, "metric": "rkhs", "step_rule": "constant"},
 }
 
 
