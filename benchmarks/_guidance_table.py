@@ -25,8 +25,9 @@ run, with its command. All runs of a section have the same number of steps and a
 - *guided by*: `unguided` has equal weights. `shapley` and all up to `oracle` have the same shadow features, null and
   weight rule, and differ in what they measure; `shuffled` permutes the weights of `shapley` over the features;
   `random` weighs by random numbers, the same throughout a run; `oracle` knows which features are useless. `released`
-  and `printed` are the two rules of the paper, with our re-projection. `ppo` and `sac` are Stable-Baselines3's with
-  RL-Zoo's settings.
+  and `printed` are the two rules of the paper, with our re-projection. `without-forces` does not observe Ant-v5's
+  78 contact forces, and is trained in Gymnasium's simulator instead of EnvPool's. `ppo` and `sac` are
+  Stable-Baselines3's with RL-Zoo's settings.
 - *mean return*: over seeds, with Student's 95% interval. *difference to unguided*: with Welch's.
 - *weight on true features*: their share of the kernel's weights at the end, mean over seeds.
 """

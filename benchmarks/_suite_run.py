@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from _attacked import EPSILON, attacked_returns
 from _suite_tasks import Task
 from rsa2c.agent import RSA2C
 from rsa2c.baselines.settings import BASELINES
@@ -133,12 +134,14 @@ def _true_weight(task: Task, agent: Any) -> dict[str, Any]:
 
 
 def _robustness(task: Task, agent: Any) -> dict[str, Any]:
-    """Mean return under each level of noise, and how wrong a measurement may be before an action moves by a tenth of
-    its range: the median over visited states of the radius that is proven."""
+    """Mean return under each level of noise and under attacks, and how wrong a measurement may be before an action
+    moves by a tenth of its range: the median over visited states of the radius that is proven."""
     if not task.noise:
         return {}
     returns = [evaluate_policy(agent, NOISY_EPISODES, variance).returns for variance in task.noise]
     found: dict[str, Any] = {"noisy": [round(float(each.mean()), 4) for each in returns]}
+    if task.environment in EPSILON:
+        found["attacked"] = attacked_returns(agent, task.environment)
     if isinstance(agent, RSA2C):
         amount = 0.1 * (agent.action_space.high - agent.action_space.low)
         radius = agent.certified_radius(agent.background, amount)

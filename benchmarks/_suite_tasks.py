@@ -131,6 +131,9 @@ class Task:
         words += ["--total-timesteps", str(self.steps)]
         for name, value in self.settings.items():
             flag = name.replace("_", "-")
+            if isinstance(value, Mapping):
+                words += [f"--{flag}", *(f"{key}={each}" for key, each in value.items())]
+                continue
             words += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", str(value)]
         return shlex.join(words)
 

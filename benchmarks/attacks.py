@@ -13,11 +13,11 @@ from __future__ import annotations
 import argparse
 
 import rsa2c
+from _attacked import EPSILON, SEED
 from _provenance import write
 from rsa2c.adversary import learn_attack
 from rsa2c.robustness.attacks import Attack, make_attack
 
-EPSILON = {"Hopper-v5": 0.075, "Walker2d-v5": 0.05, "HalfCheetah-v5": 0.15, "Ant-v5": 0.15}
 KINDS = ("random", "mad", "critic")
 PUBLISHED = {
     "Hopper-v5": ((3167, 636), (3705, 1076), (3291, 1772)),
@@ -27,7 +27,6 @@ PUBLISHED = {
 }
 """(no attack, strongest attack) of PPO, SA-PPO and ATLA-PPO (LSTM + SA-Reg), from the README of
 github.com/huanzhang12/ATLA_robust_RL (commit 8bde894)."""
-SEED = 30_000
 
 
 def returns(env_id: str, episodes: int, steps: int) -> list[float]:

@@ -30,11 +30,14 @@ STEPS = {
     "Hopper-v5": MILLION,
     "HalfCheetah-v5": MILLION,
     "BipedalWalker-v3": MILLION,
+    "Ant-v5": MILLION,
 }
 """The environments, and the steps of a run; SB3's take as many."""
 COUNTS = (0, 10, 30, 100)
 SHADOW = ("shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
 """Importances under the same null and the same rule."""
+WITHOUT_FORCES = "without-forces"
+"""Ant-v5's oracle: its 78 contact forces are not observed."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "unguided": ("advanced-ac", {}),
     "shapley": ("rsa2c-kme", {}),
@@ -42,6 +45,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: ("rsa2c-kme", {"importance": name}) for name in SHADOW[1:]},
     "released": ("rsa2c-kme", {"guidance": "released", "reproject": True}),
     "printed": ("rsa2c-kme", {"guidance": "printed", "reproject": True}),
+    WITHOUT_FORCES: ("advanced-ac", {"env_kwargs": {"include_cfrc_ext_in_observation": False}}),
     **{name: (name, {}) for name in BASELINES},
 }
 """What guides: the algorithm and the settings that make it. The paper's two rules have our re-projection, so that they
@@ -88,6 +92,8 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
     """Every run, seeds outermost: what is cut short has all methods of its first seeds."""
     for seed, environment, count in itertools.product(options.seeds, options.only, options.counts):
         for kind, name in itertools.product(options.kinds if count else ("noise",), options.methods):
+            if name == WITHOUT_FORCES and environment != "Ant-v5":
+                continue
             algorithm, own = METHODS[name]
             more = options.more if name in (*SHADOW, "shuffled") else {}
             useless = {"distractors": count, "distractor_kind": kind} if count else {"distractors": 0}

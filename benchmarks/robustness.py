@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _attacked import EPISODES, EPSILON, KINDS, NOISE
 from _suite_run import NOISY_EPISODES
 from _suite_table import Row, estimate, interval, origin, table
 from _suite_tasks import MILLION, Task
@@ -31,22 +32,25 @@ class Case:
     steps: int
     noise: tuple[float, ...]
     error: float
+    units: str = "raw"
+    """Of the error, where it grows; the variances are raw."""
 
 
 CASES = {
     "BipedalWalker-v3": Case(2 * MILLION, (0.001, 0.01), 0.1),
     "Hopper-v5": Case(MILLION, (0.001, 0.01), 0.1),
+    "Ant-v5": Case(MILLION, (0.001, 0.01), 0.1, "normalised"),
     "Pendulum-v1": Case(200_000, (0.001, 0.01), 0.1),
 }
-"""Errors and variances are in raw units; the variances of BipedalWalker-v3 and Pendulum-v1 are the paper's."""
+"""The variances of BipedalWalker-v3, Ant-v5 and Pendulum-v1 are the paper's."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("rsa2c-kme", {}),
     "scale": ("rsa2c-kme", {"robust": "scale"}),
-    "noise": ("rsa2c-kme", {"robust": "noise", "robust_units": "raw"}),
-    "smooth": ("rsa2c-kme", {"robust": "smooth", "robust_units": "raw"}),
+    "noise": ("rsa2c-kme", {"robust": "noise"}),
+    "smooth": ("rsa2c-kme", {"robust": "smooth"}),
     **{name: (name, {}) for name in BASELINES},
 }
-"""Ways to train: the algorithm, and what is set besides the size of the errors."""
+"""Ways to train: the algorithm, and what is set besides the errors."""
 GROWING = ("noise", "smooth")
 """Ways to train whose errors grow; they do over the first half of a run."""
 INTRODUCTION = f"""\
@@ -61,6 +65,9 @@ observation ({NOISY_EPISODES} episodes), in raw units.
   the standard deviation in the heading; with the last two they grow over the first half of a run ([what they
   do](../docs/robust.md#can-i-train-for-it)). `ppo` and `sac` are Stable-Baselines3's with RL-Zoo's settings.
 - *returns*: the mean over seeds with Student's 95% interval.
+- *attacks*: every feature of every observation is changed by at most so many of its standard deviations where the
+  policy goes by itself, to change the action most (`mad`) or to make it look worst to the agent's own critic
+  (`critic`), over {EPISODES} episodes; beside it, Gaussian noise of {NOISE:g} such standard deviations.
 - *certified radius*: Euclidean size of errors up to which no action moves by more than a tenth of its range, proven;
   the median over visited states, mean over seeds.
 """
@@ -98,7 +105,8 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
                 algorithm, own = METHODS[name]
                 steps = options.steps or case.steps
                 errors = {"robust_noise": case.error} if own else {}
-                ramp = {"robust_ramp": steps // 2} if own.get("robust") in GROWING else {}
+                growing = own.get("robust") in GROWING
+                ramp = {"robust_units": case.units, "robust_ramp": steps // 2} if growing else {}
                 yield Task(environment, algorithm, seed, steps, name, own | errors | ramp, case.noise)
 
 
@@ -107,7 +115,11 @@ def write_page(rows: Sequence[Row], path: Path) -> Path:
     parts = [INTRODUCTION, origin(rows)]
     for environment, steps in dict.fromkeys((row["environment"], row["steps"]) for row in rows):
         found = [row for row in rows if (row["environment"], row["steps"]) == (environment, steps)]
-        parts += [f"## {environment}, {steps:,} steps, errors of {CASES[environment].error:g}", _section(found)]
+        case = CASES[environment]
+        size = f"{case.error:g}" + (" standard deviations" if case.units == "normalised" else "")
+        parts += [f"## {environment}, {steps:,} steps, errors of {size}", _section(found)]
+        if environment in EPSILON:
+            parts += [f"Attacks of at most {EPSILON[environment]:g} standard deviations:", _attacks(found)]
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
     return path
 
@@ -127,6 +139,17 @@ def _section(rows: Sequence[Row]) -> str:
         minutes = sum(row["seconds"] for row in found) / len(found) / 60
         lines.append([name, f"{len(found)}", interval(estimate(found)), *noisy, radius, f"{minutes:.1f}"])
     return table(columns, lines)
+
+
+def _attacks(rows: Sequence[Row]) -> str:
+    """Returns under noise and attacks of those rows that were judged so."""
+    lines = []
+    for name in METHODS:
+        found = [row for row in rows if row["variant"] == name and "attacked" in row]
+        if found:
+            returns = [interval(mean([row["attacked"][kind] for row in found])) for kind in ("noise", *KINDS)]
+            lines.append([name, f"{len(found)}", interval(estimate(found)), *returns])
+    return table(("trained with", "seeds", "no noise", f"noise of {NOISE:g}", *KINDS), lines)
 
 
 if __name__ == "__main__":
