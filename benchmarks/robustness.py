@@ -118,7 +118,7 @@ def write_page(rows: Sequence[Row], path: Path) -> Path:
         case = CASES[environment]
         size = f"{case.error:g}" + (" standard deviations" if case.units == "normalised" else "")
         parts += [f"## {environment}, {steps:,} steps, errors of {size}", _section(found)]
-        if environment in EPSILON:
+        if any("attacked" in row for row in found):
             parts += [f"Attacks of at most {EPSILON[environment]:g} standard deviations:", _attacks(found)]
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
     return path

@@ -40,12 +40,20 @@ def test_the_grid(tmp_path):
     assert listed[-2:] == [f"Hopper-v5 20 twin {name} seed 1 1,000,000 steps" for name in ("printed", "ppo")]
 
 
+def test_only_the_ant_has_forces_to_leave_out(tmp_path):
+    asked = ("--only", "Hopper-v5,Ant-v5", "--counts", "0", "--seeds", "0", "--methods", "unguided,without-forces")
+    listed = guidance(tmp_path, "--list", *asked).splitlines()
+    assert [line.split()[:2] for line in listed] == [
+        ["Hopper-v5", "unguided"], ["Ant-v5", "unguided"], ["Ant-v5", "without-forces"],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--kinds", "drifts"), "--kinds has 'drifts'.*Did you mean 'drift'"),
         (("--methods", "shapely"), "--methods has 'shapely'.*Did you mean 'shapley'"),
-        (("--only", "Ant-v5"), "--only has 'Ant-v5'; it can have Pendulum-v1, Hopper-v5"),
+        (("--only", "Ant-v4"), "--only has 'Ant-v4'; it can have Pendulum-v1, Hopper-v5"),
     ],
 )
 def test_what_it_does_not_have_is_refused_by_name(tmp_path, arguments, says):
