@@ -23,6 +23,9 @@ KINDS = ("mad", "critic")
 EPISODES = 50
 EPISODES_OF_SCALE = 10
 SEED = 30_000
+SMALLEST = 1e-9
+"""Standard deviation of a feature that never varies, such as the force on a body that touches nothing: next to none,
+so such a feature is left as it is."""
 
 Array = NDArray[np.float64]
 
@@ -42,7 +45,7 @@ def visited_scale(agent: RSA2C | Baseline) -> Array:
     """(d,): standard deviations of the features where the policy goes, without noise."""
     recorder = Recorder()
     evaluate_policy(agent, EPISODES_OF_SCALE, seed=SEED, attack=recorder)
-    return np.concatenate(recorder.seen).std(axis=0)
+    return np.maximum(np.concatenate(recorder.seen).std(axis=0), SMALLEST)
 
 
 def gaussian(scale: Array) -> Attack:
