@@ -121,10 +121,18 @@ def test_equal_seeds_give_equal_bytes():
     assert content(small_agent())[0] != content(small_agent(seed=4))[0]
 
 
-def test_uniform_shap_is_advanced_ac():
+@pytest.mark.parametrize(("env", "preset", "fields"), [
+    ("Pendulum-v1", "default", {}),
+    ("Pendulum-v1", "paper", {}),
+    ("BipedalWalker-v3", "default", {"noise_variance": 0.01}),
+    ("BipedalWalker-v3", "paper", {}),
+    ("Ant-v5", "default", {}),
+    ("Ant-v5", "paper", {"admission_every": 1}),
+])  # fmt: skip
+def test_uniform_shap_is_advanced_ac(env, preset, fields):
     """Weights that sum to d and are equal are all one: the paper's two ablations are the same system."""
-    uniform, _ = content(small_agent("uniform-shap", epochs=4))
-    advanced, _ = content(small_agent("advanced-ac", epochs=4))
+    made = [small_agent(name, env, preset=preset, epochs=4, **fields) for name in ("uniform-shap", "advanced-ac")]
+    uniform, advanced = (content(agent)[0] for agent in made)
     assert uniform == advanced
 
 

@@ -325,8 +325,8 @@ def test_studies_are_grids_and_mistakes_are_named():
     assert {"ablation", "distractors", "baselines"} <= set(grids("pendulum"))
     assert {job.preset for jobs in grids("pendulum", preset="paper").values() for job in jobs} == {"paper", "rl-zoo"}
     assert {job.fields["seed"] for job in grids("pendulum", seeds=2)["ablation"]} == {0, 1}
-    assert len(grids("walker")["ablation"]) == 9
-    assert len(grids("walker", seeds=10)["ablation"]) == 30, "what is asked for overrides the study"
+    assert len(grids("walker")["ablation"]) == 25
+    assert len(grids("walker", seeds=10)["ablation"]) == 50, "what is asked for overrides the study"
     quick = grids("pendulum", quick=True)
     assert {job.total_timesteps for job in quick["baselines"]} == {2_000}
     assert {job.total_timesteps for job in quick["ablation"]} == {20_000}

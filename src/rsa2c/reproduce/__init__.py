@@ -21,11 +21,13 @@ from rsa2c.reproduce import figures, lqr_tables, sizes, tables, verdicts
 from rsa2c.reproduce.alone import read_alone
 from rsa2c.reproduce.archive import append_records, read_records
 from rsa2c.reproduce.cells import Table
+from rsa2c.reproduce.present import present
 from rsa2c.reproduce.records import Record, record
 from rsa2c.reproduce.selection import PRESETS, Selection, thresholds
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 from rsa2c.runs.grid import Grid, Job
+from rsa2c.runs.names import without_seed
 from rsa2c.runs.sweep import is_whole
 
 Preset = Literal["default", "paper", "both"]
@@ -80,6 +82,11 @@ def jobs_of(found: Mapping[str, list[Job]]) -> list[Job]:
     return list({job.run_id: job for group in found.values() for job in group}.values())
 
 
+def asked(target: str) -> dict[str, int]:
+    """The steps that a study asks of each variant, by the run id without the seed."""
+    return {without_seed(job.run_id): job.total_timesteps for job in jobs_of(grids(target, seeds=1))}
+
+
 def recorded(job: Job, data: RunData, grid_of: Mapping[str, str]) -> Record:
     """The record of a run that a sweep has just finished; `grid_of` has the grid of each run id."""
     return record(grid_of[job.run_id], job, data)
@@ -107,9 +114,11 @@ def collect(
 
 def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | None = None) -> list[Path]:
     """Write tables and figures of a study to `out`, from the new records and those kept there; beeswarms and heatmaps
-    are made for the new records only, whose run folders are under `runs`. Trainings timed alone are beside `out`."""
+    are made for the new records only, whose run folders are under `runs`. Trainings timed alone are beside `out`.
+    Records of an earlier version of the study are shown only where there is nothing else (`present`)."""
     out = Path(out)
-    records, written = keep(target, new, out)
+    kept, written = keep(target, new, out)
+    records, remarks = present(kept, asked(target))
     study = Selection(records, read_alone(out.parent))
     environments = list(dict.fromkeys(item.environment for item in records))
     made = build(study, environments, out)
@@ -131,7 +140,7 @@ def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | No
             for preset in PRESETS:
                 written += figures.explanations(Selection(new), environment, Path(runs), preset, pictures)
     page = out / "tables.md"
-    write_atomically(page, _page(target, records, made).encode())
+    write_atomically(page, _page(target, records, made, remarks).encode())
     return [page, *written]
 
 
@@ -178,7 +187,7 @@ def build(study: Selection, environments: Sequence[str], folder: PathLike | None
     return [table for table in made if table.rows]
 
 
-def _page(target: str, records: Sequence[Record], made: Sequence[Table]) -> str:
+def _page(target: str, records: Sequence[Record], made: Sequence[Table], remarks: Sequence[str]) -> str:
     def of(name: str) -> str:
         return "; ".join(sorted({getattr(item, name) for item in records} - {""})) or "not noted"
 
@@ -189,6 +198,7 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table]) -> str:
         f"- commits of the runs: {of('commit')}",
         f"- processors: {of('processor')}",
         f"- versions: {of('versions')}",
+        *(f"- {remark}" for remark in remarks),
         "",
     ]
     return "\n".join(head) + "\n" + "\n\n".join(table.markdown() for table in made) + "\n"
@@ -196,6 +206,7 @@ def _page(target: str, records: Sequence[Record], made: Sequence[Table]) -> str:
 
 __all__ = [
     "Preset",
+    "asked",
     "build",
     "collect",
     "grids",

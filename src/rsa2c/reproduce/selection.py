@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,9 @@ PRESETS = ("paper", "default")
 BEYOND = {"Ant-v5": (3000.0,)}
 """Our own thresholds in addition to the paper's: its plateau on Ant is below what standing still reaches."""
 ORDER = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap", "uniform-shap", "advanced-ac", "rkhs-ac", "sac", "ppo")
+TWINS = {"uniform-shap": "advanced-ac"}
+"""Variants that are another one, bit for bit (a test compares bytes): where one was not trained, it has the other's
+runs, and tables say so."""
 UNSTABLE = 100.0
 """Larger gaps, beyond a hundred times the optimal cost, count as this: the policy is unstable."""
 
@@ -34,9 +37,23 @@ class Selection:
 
     def of(self, **wanted: object) -> list[Record]:
         """Records whose attributes have these values; plain runs (no noise in training, no distractors, nothing
-        varied) unless asked otherwise."""
+        varied) unless asked otherwise. A variant of `TWINS` that was not trained so has the runs of the other."""
         wanted = {"noise": 0.0, "distractors": 0, "varied": "", **wanted}
-        return [item for item in self.records if all(getattr(item, name) == value for name, value in wanted.items())]
+        found = [item for item in self.records if all(getattr(item, name) == value for name, value in wanted.items())]
+        other = TWINS.get(str(wanted.get("algorithm")))
+        if found or other is None:
+            return found
+        return [replace(item, algorithm=str(wanted["algorithm"])) for item in self.of(**wanted | {"algorithm": other})]
+
+    def taken_over(self, environment: str) -> dict[str, list[str]]:
+        """The variants of `TWINS` that have another's runs somewhere, and the presets under which they do."""
+
+        def settings(algorithm: str) -> set[tuple[str, float, int]]:
+            ran = [item for item in self.records if (item.environment, item.algorithm) == (environment, algorithm)]
+            return {(item.preset, item.noise, item.distractors) for item in ran if not item.varied}
+
+        lacking = {name: {preset for preset, *_ in settings(other) - settings(name)} for name, other in TWINS.items()}
+        return {name: [each for each in PRESETS if each in presets] for name, presets in lacking.items() if presets}
 
     def theory(self, environment: str, **wanted: object) -> list[Record]:
         """Runs with the theorem's step sizes."""

@@ -11,7 +11,7 @@ from rsa2c.baselines.settings import rl_zoo_entry
 from rsa2c.reproduce import paper
 from rsa2c.reproduce.cells import Part, Spread, Table, thousands, three_digits
 from rsa2c.reproduce.records import Record
-from rsa2c.reproduce.selection import PRESETS, Selection, slug, thresholds
+from rsa2c.reproduce.selection import PRESETS, TWINS, Selection, slug, thresholds
 from rsa2c.runs.sweep import REMARK
 
 
@@ -38,6 +38,15 @@ def _published(environment: str, algorithm: str, noise: float = 0.0) -> Spread |
     return Spread(found.mean, found.std) if found else None
 
 
+def taken_over(study: Selection, environment: str) -> list[str]:
+    """The remark that a table needs whose rows show a variant by another one's runs."""
+    return [
+        f"{name} was not trained with the preset {' or '.join(f'`{preset}`' for preset in presets)}: its values there "
+        f"are those of {TWINS[name]}'s runs, which are the same bit for bit."
+        for name, presets in study.taken_over(environment).items()
+    ]
+
+
 def returns(study: Selection, environment: str) -> Table:
     """Final return without noise: the paper's, ours with its preset, ours with `default`; IQM with its interval."""
     rows = []
@@ -55,6 +64,7 @@ def returns(study: Selection, environment: str) -> Table:
         "deviations include those between episodes. SAC and PPO: Stable-Baselines3 with RL-Zoo's settings, last "
         "columns.",
         REMARK,
+        *taken_over(study, environment),
     ]
     if (other := rl_zoo_entry(environment).entry) not in (environment, "mujoco"):
         notes.insert(1, f"RL-Zoo has no settings for {environment}: SAC and PPO train with those of {other}, and "
@@ -93,7 +103,7 @@ def noise(study: Selection, environment: str) -> Table:
     kept = {column: cells for column, cells in found.items() if any(cells)}
     rows = [[*row, *cells] for row, *cells in zip(rows, *kept.values(), strict=True)]
     columns, shown = ["variant", "variance", "standard deviation", *kept], {"standard deviation": three_digits}
-    notes = _noise_notes(environment, levels, list(kept))
+    notes = [*_noise_notes(environment, levels, list(kept)), *taken_over(study, environment)]
     return Table(f"noise_{slug(environment)}", f"{environment}: observation noise", columns, rows, notes, shown)
 
 
@@ -141,7 +151,8 @@ def solution(study: Selection, environment: str) -> Table:
         "Medians over seeds with 95% bootstrap intervals; a seed that never reached the threshold counts as later than "
         "all others. A threshold counts as passed at the first evaluation above it, so all numbers are upper bounds. "
         "The seconds exclude evaluation. An epoch of a baseline is a row of its metrics, about 1,000 steps. Runs that "
-        "shared the machine with others took longer: benchmarks/time_to_solution.py measures each alone."
+        "shared the machine with others took longer: benchmarks/time_to_solution.py measures each alone.",
+        *taken_over(study, environment),
     ]
     return Table(f"solution_{slug(environment)}", f"{environment}: cost and time to solution", columns, rows, notes)
 

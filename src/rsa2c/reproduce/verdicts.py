@@ -14,7 +14,7 @@ from rsa2c.reproduce.effects import MARGIN
 from rsa2c.reproduce.findings import FAILS, FEWEST_SEEDS, HOLDS, OPEN, SHARED
 from rsa2c.reproduce.measures import CLOCKS, COUNTED, NOISY
 from rsa2c.reproduce.paper import Claim
-from rsa2c.reproduce.selection import PRESETS, Selection
+from rsa2c.reproduce.selection import PRESETS, TWINS, Selection
 
 COLUMNS = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict",
            "rests on", "note"]  # fmt: skip
@@ -58,6 +58,9 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
 def rests_on(study: Selection, claim: Claim, environment: str, preset: str) -> str:
     """The critic, protocol and hardware behind a verdict, and whether one run can decide it."""
     parts = [f"one run can {claim.one_run.removesuffix('s')} it"] if claim.one_run else []
+    for name, presets in study.taken_over(environment).items():
+        if name in (*claim.subject, *claim.against) and preset in presets:
+            parts.append(f"{name} by the runs of {TWINS[name]}, which are the same bit for bit")
     if claim.statistic in CLOCKS:
         return "; ".join([*parts, *_clock(study, claim, environment)])
     if claim.statistic in PROTOCOLS:
