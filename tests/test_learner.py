@@ -124,10 +124,9 @@ def test_equal_seeds_give_equal_bytes():
 @pytest.mark.parametrize(("env", "preset", "fields"), [
     ("Pendulum-v1", "default", {}),
     ("Pendulum-v1", "paper", {}),
-    ("BipedalWalker-v3", "default", {"noise_variance": 0.01}),
+    ("Pendulum-v1", "default", {"noise_variance": 0.01}),
     ("BipedalWalker-v3", "paper", {}),
-    ("Ant-v5", "default", {}),
-    ("Ant-v5", "paper", {"admission_every": 1}),
+    ("Ant-v5", "paper", {}),
 ])  # fmt: skip
 def test_uniform_shap_is_advanced_ac(env, preset, fields):
     """Weights that sum to d and are equal are all one: the paper's two ablations are the same system."""

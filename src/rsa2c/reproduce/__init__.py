@@ -21,6 +21,7 @@ from rsa2c.reproduce import figures, lqr_tables, sizes, tables, verdicts
 from rsa2c.reproduce.alone import read_alone
 from rsa2c.reproduce.archive import append_records, read_records
 from rsa2c.reproduce.cells import Table
+from rsa2c.reproduce.plateau import plateau
 from rsa2c.reproduce.present import present
 from rsa2c.reproduce.records import Record, record
 from rsa2c.reproduce.selection import PRESETS, Selection, thresholds
@@ -178,7 +179,7 @@ def build(study: Selection, environments: Sequence[str], folder: PathLike | None
         made += [tables.returns(study, environment), tables.noise(study, environment)]
         if thresholds(environment):
             made.append(tables.solution(study, environment))
-        made.append(tables.guidance(study, environment))
+        made += [plateau(study, environment), tables.guidance(study, environment)]
         if folder is not None:
             made.append(sizes.sizes_table(environment, sizes.read_rows(environment, folder)))
         if any(item.grid.startswith("correction") and item.environment == environment for item in study.records):

@@ -207,6 +207,12 @@ def threshold(environment: str) -> float | None:
     return rows.get(environment)
 
 
+def epochs(environment: str) -> int | None:
+    """Epochs of the paper's trainings, or None if it does not give them."""
+    found = [row.value for row in settings() if (row.environment, row.name) == (environment, "Epoch")]
+    return int(found[0]) if found else None
+
+
 def claim(id: str) -> Claim:
     """The claim of this id."""
     return _by_id(claims(), id, "claim")
