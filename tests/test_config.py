@@ -20,7 +20,7 @@ from rsa2c.config import (
     NoGuidance,
     PrintedGuidance,
     ReleasedGuidance,
-    ShadowGuidance,
+    AgreementGuidance,
     algorithm_name,
     all_settings,
     make_config,
@@ -124,7 +124,7 @@ def test_a_choice_brings_its_own_settings():
         ({"ratio_mix": 0.1}, "it belongs to guidance='released'"),
         ({"step_size": 0.1}, "it belongs to step_rule='constant' or 'polynomial'"),
         ({"replacement": "none", "replacement_every": 2}, "replacement_every has no effect with replacement='none'"),
-        ({"guidance": "shadw"}, "guidance must be one of .* Did you mean 'shadow'"),
+        ({"guidance": "agrement"}, "guidance must be one of .* Did you mean 'agreement'"),
         ({"advantage_fit": "released", "smooth_advantage": True}, "smooth_advantage=True does nothing"),
     ],
 )
@@ -185,7 +185,7 @@ VERSION_1 = {
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, {"guidance": "shadow", "attribution": "kme", "value_fit": "closed", "admission": "constant"}),
+        ({}, {"guidance": "agreement", "attribution": "kme", "value_fit": "closed", "admission": "constant"}),
         ({"baseline": "none", "attribution": "none"}, {"guidance": "none", "value_fit": "none"}),
         ({"attribution": "uniform"}, {"guidance": "uniform"}),
         (
@@ -210,7 +210,7 @@ def test_settings_of_version_1_that_are_gone_are_named():
 
 
 def test_the_default_guidance_is_ours_and_the_papers_is_the_released_one():
-    assert isinstance(make_config("Ant-v5").guidance, ShadowGuidance)
+    assert isinstance(make_config("Ant-v5").guidance, AgreementGuidance)
     assert isinstance(make_config("Ant-v5", "paper").guidance, ReleasedGuidance)
     printed = make_config("Ant-v5", "paper", "rsa2c-kme", guidance="printed")
     assert isinstance(printed.guidance, PrintedGuidance) and printed.guidance.phi_statistic == "absolute"
@@ -226,8 +226,6 @@ def test_constants_that_were_settings_have_the_value_that_old_files_may_have():
         "attribution_samples": guidance.SAMPLES,
         "attribution_ridge": guidance.RIDGE,
         "attribution_nodes": guidance.NODES,
-        "shadow_features": guidance.SHADOW_FEATURES,
-        "null_factor": guidance.NULL_FACTOR,
         "weight_power": guidance.WEIGHT_POWER,
         "shortest_length_scale": guidance.SHORTEST_LENGTH_SCALE,
         "cme_permutations": guidance.CME_PERMUTATIONS,

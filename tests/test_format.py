@@ -59,11 +59,11 @@ def test_a_folder_from_before_there_were_versions_is_of_version_1(run):
 def test_an_old_run_is_upgraded_resumed_and_written_as_new(run):
     tensors, metadata = read_tensors(run.state_path, "state", UPGRADES)
     old, _ = read_tensors(run.state_path, "state", {})
-    assert metadata["version"] == VERSION and metadata["config"]["guidance"] == "shadow"
+    assert metadata["version"] == VERSION and metadata["config"]["guidance"] == "agreement"
     assert "baseline" not in metadata["config"] and "value_step" not in metadata["config"]
     np.testing.assert_array_equal(tensors["attributions/epoch"], old["attributions/epoch"] + 1)
     assert read_metadata(run.state_path, "state")["epoch"] == metadata["epoch"], "means the same in both"
-    assert run.read_config()["config"]["guidance"] == "shadow"
+    assert run.read_config()["config"]["guidance"] == "agreement"
     before = read_version(run.model_path)
     resume_run(run.path, 480, track=False)
     assert (before, read_version(run.model_path), read_version(run.state_path)) == (1, VERSION, VERSION)

@@ -1,16 +1,24 @@
-"""From attributions to weights: the null separates, the rules keep their promises."""
+"""From attributions to weights: two halves agree on useful features only, and the rules keep their promises."""
 
 import numpy as np
 import pytest
 
 from rsa2c.algorithm import guidance
-from rsa2c.algorithm.guidance import Importances, measure, shadow_critic
+from rsa2c.algorithm.guidance import (
+    Importances,
+    attribution_critics,
+    effective,
+    measure,
+    measure_value,
+    value_critic,
+)
 from rsa2c.algorithm.released import printed_weights, ratio_weights
 from rsa2c.attribution.game import Game
-from rsa2c.attribution.kme import shapley_product
+from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
-from rsa2c.config import PrintedGuidance, ReleasedGuidance, ShadowGuidance
+from rsa2c.config import CME, AgreementGuidance, PrintedGuidance, ReleasedGuidance
 from rsa2c.kernel.kernels import RBF
+from rsa2c.kernel.rkhs import RKHSFunction
 
 
 def useful_and_useless(n=3000, d=8, seed=0):
@@ -21,37 +29,108 @@ def useful_and_useless(n=3000, d=8, seed=0):
     return states, target[:, None], rng
 
 
-def test_the_null_separates_useful_from_useless_features():
-    rule = ShadowGuidance(weight_floor=0.02)
-    states, target, rng = useful_and_useless()
+def halves(states, targets, rng, centres=200):
+    first = np.arange(len(states)) < len(states) // 2
+    return attribution_critics(states, targets, first, "rbf", centres, rng)
+
+
+def averaged(measurements, decay=0.97, explained=1.0):
+    importances = Importances.none(np.shape(measurements)[-1])
+    for moments in map(np.atleast_2d, measurements):
+        importances = importances.updated(moments, np.full(len(moments), explained), decay)
+    return importances
+
+
+def test_useful_features_are_told_from_useless_ones():
+    rule = AgreementGuidance(weight_floor=0.02)
     importances = Importances.none(8)
-    for _ in range(8):
-        explained = shadow_critic(states, [target], "rbf", rule.attribution_centres, rng)
-        moments, null, _ = measure(explained, 8, rule, rng)
-        importances = importances.updated(moments, null, explained.explained, rule.moment_decay)
-    weights = importances.weights(rule.weight_floor, length_scale=3.0)
+    for seed in range(8):
+        states, target, rng = useful_and_useless(seed=seed)
+        critics = halves(states, [target], rng)
+        importances = importances.updated(measure(critics, rule, rng)[0], critics[0].explained, rule.moment_decay)
+    weights = importances.weights(rule, length_scale=3.0)
     assert weights[:2].min() > 1.5
     assert weights[2:].max() < 0.5
 
 
-def test_pure_noise_leaves_no_feature_far_above_the_null():
-    states, _, rng = useful_and_useless()
-    noise = rng.normal(size=(len(states), 1))
-    moments, null, _ = measure(shadow_critic(states, [noise], "rbf", 200, rng), 8, ShadowGuidance(), rng)
-    assert moments.max() < 4 * null[0]
+def drifting(rng, episodes=4, steps=500, true=2, useless=10, rho=0.99):
+    """Episodes of AR(1) features; the target is a function of the first ones and as slow as they are."""
+    x = np.empty((episodes, steps, true + useless))
+    x[:, 0] = rng.normal(size=x[:, 0].shape)
+    for t in range(1, steps):
+        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * rng.normal(size=x[:, t].shape)
+    x = x.reshape(episodes * steps, -1)
+    return x, np.sin(x[:, :1]) + x[:, 1:2]
 
 
-def test_what_is_logged_is_the_mean_absolute_attribution_whatever_guides():
-    states, target, _ = useful_and_useless()
-    logged = []
-    rules = [ReleasedGuidance(phi_statistic=name, phi_estimator="exact") for name in ("signed", "absolute")]
-    for rule in (ShadowGuidance(attribution_background=rules[0].attribution_background), *rules):
-        rng = np.random.default_rng(3)
-        moments, _, phi = measure(shadow_critic(states, [target], "rbf", 200, rng), 8, rule, rng)
-        logged.append(phi)
-    np.testing.assert_array_equal(logged[0], logged[2])
-    np.testing.assert_array_equal(logged[1], logged[2])
-    np.testing.assert_allclose(logged[2], moments[0])
+def test_features_that_change_slowly_are_no_more_important_for_it():
+    """One critic, and shadows whose rows are permuted, would say that they are: chance lasts within an episode."""
+    rule, agreed, alone, shadows = AgreementGuidance(), [], [], []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        x, y = drifting(rng)
+        agreed.append(measure(halves(x, [y], rng), rule, rng)[0][0])
+        beside = np.column_stack([x, *(rng.permutation(x[:, j]) for j in rng.choice(12, 6))])
+        critic = halves(beside, [y], rng)[0]
+        chosen, background = (critic.x[rng.choice(len(critic.x), count)] for count in (64, 48))
+        game = Game(chosen, background, critic.dictionary.centres, critic.coefficients, critic.dictionary.kernel)
+        squares = np.square(shapley_product(game, exact_nodes(18))).mean(axis=0)[:, 0]
+        alone.append(squares[2:12])
+        shadows.append(squares[12:])
+    assert np.mean(alone) > 5 * np.mean(shadows), "permuted shadows show a fifth of what chance gives at most"
+    useless = np.array(agreed)[:, 2:].mean(axis=1)
+    assert abs(useless.mean()) < 2.5 * useless.std() / np.sqrt(len(useless) - 1) < 0.3 * np.mean(alone)
+    weights = averaged(agreed).weights(rule, length_scale=3.0)
+    assert weights[:2].min() > 2 > 1 > weights[2:].max()
+
+
+def test_the_halves_share_no_row():
+    states, target, rng = useful_and_useless(n=300)
+    one, other = halves(states, [target], rng, centres=30)
+    np.testing.assert_array_equal(np.concatenate([one.x, other.x]), states)
+    assert {row.tobytes() for row in one.dictionary.centres} <= {row.tobytes() for row in states[:150]}
+    both = np.concatenate([one.targets, other.targets])
+    np.testing.assert_allclose(both, (target - target.mean()) / target.std())
+
+
+def test_what_the_halves_agree_on_is_the_mean_product_of_their_values():
+    states, target, rng = useful_and_useless(n=200, d=4)
+    critics = halves(states, [target, np.hstack([target, -target])], rng, centres=20)
+    rule = AgreementGuidance(attribution_states=200, attribution_background=200)
+    moments, phi = measure(critics, rule, np.random.default_rng(4))
+    drawn = np.random.default_rng(4)
+    chosen, background = (states[drawn.choice(200, 200, replace=False)] for _ in range(2))
+    one, other = (
+        shapley_product(Game(chosen, background, c.dictionary.centres, c.coefficients, c.dictionary.kernel), 2)
+        for c in critics
+    )
+    products = (one * other).mean(axis=0)
+    np.testing.assert_allclose(moments, [products[:, 0], products[:, 1] + products[:, 2]], atol=1e-12)
+    np.testing.assert_allclose(phi, np.abs(one[:, :, 0] + other[:, :, 0]).mean(axis=0) / 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("game", [{}, {"game": CME()}], ids=["kme", "cme"])
+def test_nothing_is_left_of_pure_noise(game):
+    rule, measurements = AgreementGuidance(**game, attribution_states=16, attribution_background=16), []
+    for seed in range(12):
+        states, target, rng = useful_and_useless(n=400, d=4, seed=seed)
+        noise = rng.normal(size=target.shape)
+        measurements.append(measure(halves(states, [noise], rng, centres=40), rule, rng)[0])
+    importances = averaged(measurements)
+    assert np.all(importances.certain(0.97) < 0.3 * np.sqrt(importances.squares))
+
+
+def test_what_the_paper_logs_is_the_mean_absolute_attribution_whatever_guides():
+    states, target, rng = useful_and_useless()
+    critic = halves(states, [target], rng, centres=30)[0]
+    value = value_critic(states, RKHSFunction(critic.dictionary, critic.coefficients, ("value",)))
+    means = {}
+    for name in ("signed", "absolute"):
+        rule = ReleasedGuidance(phi_statistic=name, phi_estimator="exact")
+        means[name], phi = measure_value(value, rule, np.random.default_rng(3))
+        np.testing.assert_array_equal(phi, measure_value(value, rule, np.random.default_rng(3))[1])
+    np.testing.assert_allclose(means["absolute"][0], phi)
+    assert np.all(np.abs(means["signed"][0]) <= phi) and np.any(np.abs(means["signed"][0]) < phi / 2)
 
 
 @pytest.mark.parametrize("floor", [0.02, 0.5])
@@ -59,52 +138,63 @@ def test_what_is_logged_is_the_mean_absolute_attribution_whatever_guides():
 def test_weights_keep_floor_and_sum(floor, power, monkeypatch):
     rng = np.random.default_rng(1)
     monkeypatch.setattr(guidance, "WEIGHT_POWER", power)
-    importances = Importances(rng.uniform(0, 5, (2, 6)), np.array([0.7, 1.1]), np.ones(2), 9)
-    weights = importances.weights(floor, length_scale=1e3)
+    importances = averaged([rng.uniform(3, 5, (2, 6)) for _ in range(9)])
+    weights = importances.weights(AgreementGuidance(weight_floor=floor), length_scale=1e3)
     assert weights.sum() == pytest.approx(6)
     assert weights.min() >= floor - 1e-12
 
 
 def test_the_floor_is_the_one_set_where_all_is_explained_and_one_where_nothing_is():
-    moments, null = np.array([[9.0, 0.0, 0.0, 0.0]]), np.array([0.1])
-    smallest = [Importances(moments, null, np.array([e]), 3).weights(0.04, 1e3).min() for e in (1.0, 0.5, 0.0)]
+    rule, moments = AgreementGuidance(weight_floor=0.04), [[9.0, 0.0, 0.0, 0.0]] * 3
+    smallest = [averaged(moments, explained=e).weights(rule, 1e3).min() for e in (1.0, 0.5, 0.0)]
     np.testing.assert_allclose(smallest, [0.04, 0.2, 1.0])
 
 
-def test_the_share_explained_is_that_of_the_regression():
+def test_the_share_explained_is_that_of_the_regressions():
     states, target, rng = useful_and_useless()
     noise = rng.normal(size=(len(states), 3))
-    explained = shadow_critic(states, [target, noise], "rbf", 200, rng)
-    predicted = (explained.dictionary.features(states.dtype)(explained.x) @ explained.coefficients)[:, 0]
-    wanted = _rows_of(explained, states, target)
-    wanted = (wanted - wanted.mean()) / wanted.std()
-    assert explained.explained[0] == pytest.approx(1 - np.mean((wanted - predicted) ** 2))
-    assert explained.explained[1] < 0.15 < 0.4 < explained.explained[0]
+    for critic in halves(states, [target, noise], rng):
+        predicted = critic.dictionary.features(states.dtype)(critic.x) @ critic.coefficients
+        assert critic.explained[0] == pytest.approx(1 - np.mean((critic.targets - predicted)[:, 0] ** 2))
+        assert critic.explained[1] < 0.25 < 0.4 < critic.explained[0]
 
 
-def _rows_of(explained, states, target):
-    """The targets in the order in which the regression drew the states."""
-    order = {row.tobytes(): k for k, row in enumerate(states)}
-    return np.array([target[order[row.tobytes()], 0] for row in np.ascontiguousarray(explained.x[:, :8])])
+def test_doubt_is_two_standard_errors_of_the_mean():
+    measurements = np.array([[1.0, 0.2], [1.2, -0.3], [0.9, 0.1], [1.1, 0.4]])
+    error = measurements.std(axis=0, ddof=1) / 2
+    negligible = guidance.NEGLIGIBLE * measurements.mean(axis=0).max()
+    expected = np.maximum(measurements.mean(axis=0) - 2 * error - negligible, 0.0)
+    np.testing.assert_allclose(averaged(measurements).certain(0.97)[0], expected)
+    assert expected[1] == 0.0 < expected[0]
+    assert not averaged(measurements[:1]).certain(0.97).any(), "one measurement says nothing about its error"
+    np.testing.assert_array_equal(averaged(measurements[:1]).weights(AgreementGuidance(), 1.0), 1.0)
 
 
-def test_nothing_above_the_null_means_equal_weights():
-    importances = Importances(np.full((1, 4), 0.5), np.array([1.0]), np.ones(1), 3)
-    np.testing.assert_array_equal(importances.weights(0.3, 1.0), 1.0)
+def test_the_effective_number_of_measurements():
+    assert [effective(n, 0.97) for n in (1, 2, 5)] == pytest.approx([1, 2, 5])
+    weights = np.eye(40)[0]
+    for number in range(1, 40):
+        keep = min(0.8, number / (number + 1))
+        weights = keep * weights + (1 - keep) * np.eye(40)[number]
+    assert effective(40, 0.8) == pytest.approx(1 / np.sum(weights**2))
+    assert effective(500, 0.8) == pytest.approx((1 + 0.8) / (1 - 0.8))
+
+
+def test_nothing_certain_means_equal_weights():
+    importances = averaged([[1.0, -1.0, 0.5], [-1.0, 1.0, -0.5], [0.1, 0.0, 0.0]])
+    np.testing.assert_array_equal(importances.weights(AgreementGuidance(), 1.0), 1.0)
 
 
 def test_no_length_scale_under_the_shortest():
-    importances = Importances(np.array([[9.0, 0.0, 0.0, 0.0]]), np.array([0.0]), np.ones(1), 3)
-    weights = importances.weights(0.3, length_scale=0.9)
+    weights = averaged([[9.0, 0.0, 0.0, 0.0]] * 3).weights(AgreementGuidance(weight_floor=0.3), length_scale=0.9)
     assert 0.9 / np.sqrt(weights.max()) == pytest.approx(guidance.SHORTEST_LENGTH_SCALE)
 
 
 def test_averages_are_plain_means_first():
-    importances = Importances.none(2)
     rows = np.arange(10.0).reshape(5, 1, 2)
-    for row in rows:
-        importances = importances.updated(row, np.array([1.0]), np.ones(1), decay=0.97)
+    importances = averaged(rows)
     np.testing.assert_allclose(importances.moments, rows.mean(axis=0))
+    np.testing.assert_allclose(importances.squares, (rows**2).mean(axis=0))
 
 
 def test_ratio_rule_of_the_released_code():

@@ -17,10 +17,10 @@ from probes import Extreme
 from rsa2c import RSA2C
 from rsa2c.algorithm.actor import kl_step_size, mean_kl
 from rsa2c.algorithm.estimates import advantages
-from rsa2c.algorithm.guidance import Importances, measure, shadow_critic
+from rsa2c.algorithm.guidance import Importances, attribution_critics, measure
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.attribution import explain
-from rsa2c.config import CME, KME, ShadowGuidance
+from rsa2c.config import CME, KME, AgreementGuidance
 from rsa2c.errors import RSA2CError
 from rsa2c.kernel.dictionary import JITTER, Dictionary, cheapest_removals
 from rsa2c.kernel.kernels import RBF, kernel_from_name
@@ -241,12 +241,14 @@ def test_attributions_add_up_and_give_nothing_to_what_is_constant(raw, threshold
 def test_guidance_gives_positive_weights(x, size, method, seed):
     rng = np.random.default_rng(seed)
     game = CME() if method == "cme" else KME()
-    rule = ShadowGuidance(game, attribution_states=4, attribution_background=4)
+    rule = AgreementGuidance(game, attribution_states=4, attribution_background=4)
     target = size * (np.sin(x[:, :1].astype(np.float64)) + rng.normal(size=(len(x), 1)))
-    explained = shadow_critic(x, [target], "rbf", 10, rng)
-    moments, null, phi = measure(explained, x.shape[1], rule, rng)
-    importances = Importances.none(x.shape[1]).updated(moments, null, np.ones(len(null)), rule.moment_decay)
-    weights = importances.weights(rule.weight_floor, 1.0)
+    importances = Importances.none(x.shape[1])
+    for _ in range(3):
+        critics = attribution_critics(x, [target], np.arange(len(x)) % 2 == 0, "rbf", 10, rng)
+        moments, phi = measure(critics, rule, rng)
+        importances = importances.updated(moments, np.ones(1), rule.moment_decay)
+    weights = importances.weights(rule, 1.0)
     assert np.all(np.isfinite(phi)) and np.all(np.isfinite(weights)) and np.all(weights > 0)
     assert weights.sum() <= x.shape[1] * (1 + 1e-9)
 

@@ -1,16 +1,20 @@
 """From attributions to kernel weights, while training.
 
 Weights come from how much each state feature matters to what is attributed (the value, and on request the
-advantage direction or the policy). The default estimator measures this on an *attribution critic* of its own,
-always unweighted, beside *shadow features*: permuted columns that cannot matter and so show the null level
-that noise alone produces. Absolute and squared means are biased upwards by the critic's noise; without that
-null they do not separate useful from useless features.
+advantage direction or the policy). The default estimator measures this on two *attribution critics* of its own, always
+unweighted, each fitted to one half of the epoch's episodes. A feature matters as far as both say the same of it:
+
+    m_i = E_s phi_i(s; first) phi_i(s; second).
+
+What chance makes of a useless feature differs from half to half, so its m_i is zero on average, however slowly the
+feature changes within an episode. The mean of phi_i^2 of one critic is biased upwards by that critic's noise, and most
+of all for features that change slowly: shadow features made by permuting rows do not show that bias.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +26,7 @@ from rsa2c.attribution.cme import cme_values
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
-from rsa2c.config import CME, CriticGuidance, ShadowGuidance
+from rsa2c.config import CME, AgreementGuidance, CriticGuidance
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
 from rsa2c.kernel.linalg import ridge_regression
@@ -38,10 +42,11 @@ RIDGE = 1e-3
 """Ridge of the attribution critic; its targets have unit variance."""
 NODES = 6
 """Quadrature nodes: at a length scale of sqrt(d) the error is below 1e-9, far below the noise of 64 states."""
-SHADOW_FEATURES = 6
-"""Permuted columns that show the null level: their mean is then known to about a quarter of itself."""
-NULL_FACTOR = 2.0
-"""Multiples of the null level taken off each importance: without it useless features keep weight."""
+DOUBT = 2.0
+"""Standard errors taken off each importance: without them useless features keep weight by chance."""
+NEGLIGIBLE = 2e-3
+"""Share of a source's largest importance that is taken off too: both critics fall to their mean where states are sparse,
+along useless features as well, and agree on that. It is about half of this share in `tests/test_guidance.py`."""
 WEIGHT_POWER = 0.5
 """Weights follow importance to this power: 1 is in proportion, 0 treats all features above the null alike."""
 SHORTEST_LENGTH_SCALE = 0.6
@@ -53,59 +58,85 @@ STATISTICS: dict[str, Callable[[NDArray], Any]] = {"absolute": np.abs, "signed":
 
 @dataclass(frozen=True, eq=False)
 class Importances:
-    """Moving averages of each feature's importance and of the shadows' null, one row per source."""
+    """Moving averages of each feature's importance and of its square, one row per source."""
 
     moments: NDArray[np.float64]
     """(sources, d)"""
-    null: NDArray[np.float64]
-    """(sources,)"""
+    squares: NDArray[np.float64]
+    """(sources, d)"""
     explained: NDArray[np.float64]
-    """(sources,): share of each source's variance that the attribution critic explains."""
+    """(sources,): share of each source's variance that the attribution critics explain."""
     updates: int = 0
 
     @classmethod
     def none(cls, dimension: int) -> Importances:
         """Before anything was measured."""
-        return cls(np.zeros((0, dimension)), np.zeros(0), np.zeros(0))
+        return cls(np.zeros((0, dimension)), np.zeros((0, dimension)), np.zeros(0))
 
-    def updated(self, moments: NDArray, null: NDArray, explained: NDArray, decay: float) -> Importances:
+    def updated(self, moments: NDArray, explained: NDArray, decay: float) -> Importances:
         """A plain mean over the first measurements, then an average that forgets with `decay`."""
         if self.updates == 0:
-            return Importances(moments, null, explained, 1)
-        keep = min(decay, self.updates / (self.updates + 1.0))
-        return replace(
-            self,
+            return Importances(moments, moments**2, explained, 1)
+        keep = _kept(self.updates, decay)
+        return Importances(
             moments=keep * self.moments + (1 - keep) * moments,
-            null=keep * self.null + (1 - keep) * null,
+            squares=keep * self.squares + (1 - keep) * moments**2,
             explained=keep * self.explained + (1 - keep) * explained,
             updates=self.updates + 1,
         )
 
-    def above_null(self) -> NDArray[np.float64]:
-        """(d,): root of what exceeds twice the null, each source normalised to sum one, summed over sources."""
-        excess = np.sqrt(np.maximum(self.moments - NULL_FACTOR * self.null[:, None], 0.0))
-        totals = excess.sum(axis=1, keepdims=True)
-        return np.divide(excess, totals, out=np.zeros_like(excess), where=totals > 0).sum(axis=0)
+    def certain(self, decay: float) -> NDArray[np.float64]:
+        """(sources, d): what is left of each importance once `DOUBT` standard errors of its average, and what is
+        negligible, are taken off.
 
-    def weights(self, floor: float, length_scale: float) -> NDArray[np.float64]:
-        """(d,): kernel weights w_i = f + (1 - f) d I_i^p / sum_l I_l^p, I the importance above the null.
+        The variance of the single measurements is divided by n - 1, with n the effective number of them.
+        """
+        variance = np.maximum(self.squares - self.moments**2, 0.0)
+        further = effective(self.updates, decay) - 1.0
+        if further <= 0:  # one measurement says nothing about its error
+            return np.zeros_like(self.moments)
+        negligible = NEGLIGIBLE * self.moments.max(axis=1, initial=0.0, keepdims=True)
+        return np.maximum(self.moments - DOUBT * np.sqrt(variance / further) - negligible, 0.0)
+
+    def relative(self, decay: float) -> NDArray[np.float64]:
+        """(d,): root of what is certain, each source normalised to sum one, summed over sources."""
+        sizes = np.sqrt(self.certain(decay))
+        totals = sizes.sum(axis=1, keepdims=True)
+        return np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0).sum(axis=0)
+
+    def weights(self, rule: AgreementGuidance, length_scale: float) -> NDArray[np.float64]:
+        """(d,): kernel weights w_i = f + (1 - f) d I_i^p / sum_l I_l^p, I the importance that is certain.
 
         They sum to d, less what the shortest length scale cuts off. f = floor^e, where e is the share of the value's
         variance that is explained: what little explains the value says little about which features are useless.
         """
-        importance = self.above_null()
+        importance = self.relative(rule.moment_decay)
         d = len(importance)
         if importance.sum() == 0:
             return np.ones(d)
-        floor **= float(self.explained[0])
+        floor = rule.weight_floor ** float(self.explained[0])
         importance = np.where(importance > 0, importance**WEIGHT_POWER, 0.0)
         weights = floor + (1 - floor) * d * importance / importance.sum()
         return np.minimum(weights, (length_scale / SHORTEST_LENGTH_SCALE) ** 2)
 
 
+def _kept(updates: int, decay: float) -> float:
+    """Share of the average in the next one."""
+    return min(decay, updates / (updates + 1.0))
+
+
+def effective(updates: int, decay: float) -> float:
+    """Effective number 1 / sum_k w_k^2 of measurements in an average of `updates` of them with weights w_k."""
+    squared = 1.0
+    for number in range(1, updates):
+        keep = _kept(number, decay)
+        squared = keep**2 * squared + (1 - keep) ** 2
+    return 1.0 / squared
+
+
 @dataclass(frozen=True, eq=False)
-class Explained:
-    """A kernel expansion to attribute, the normalised states to attribute it at, and which columns are one source."""
+class Critic:
+    """A kernel expansion to attribute, the normalised states it was fitted to, and which columns are one source."""
 
     x: NDArray
     dictionary: Dictionary
@@ -127,39 +158,52 @@ class Explained:
         return Attribution(centres, self.dictionary.centres.shape[1], outputs, self.samples, self.candidates)
 
 
-def value_critic(states: NDArray, value: RKHSFunction) -> Explained:
-    """The Value Critic itself, as in the paper: no shadow features, hence no null."""
-    return Explained(states, value.dictionary, value.coefficients, [slice(0, 1)], np.ones(1))
+Halves = tuple[Critic, Critic]
+"""Critics of the two halves of an epoch's episodes."""
 
 
-def shadow_critic(
-    states: NDArray, targets: list[NDArray], kernel: str, centres: int, rng: np.random.Generator
-) -> Explained:
-    """Unweighted ridge regression of each source's targets (N, outputs) on the state and its shadow features.
+def value_critic(states: NDArray, value: RKHSFunction) -> Critic:
+    """The Value Critic itself, as in the paper: nothing to check it against."""
+    return Critic(states, value.dictionary, value.coefficients, [slice(0, 1)], np.ones(1))
+
+
+def attribution_critics(
+    states: NDArray,
+    targets: list[NDArray],
+    first: NDArray[np.bool_],
+    kernel: str,
+    centres: int,
+    rng: np.random.Generator,
+) -> Halves:
+    """Unweighted ridge regressions of each source's targets (N, outputs) on the states (N, d), one on the rows that
+    `first` (N,) marks, the other on all others.
 
     Targets are standardised, a source as a whole. Centres are chosen afresh, so nothing that guided before decides
     what is seen now, and a suppressed feature can come back.
     """
-    shadows = [rng.permutation(states[:, j]) for j in rng.choice(states.shape[1], SHADOW_FEATURES)]
-    x = np.column_stack([states, *shadows])
-    width = x.shape[1]
-    count = min(len(x), CANDIDATES * centres)
-    candidates = x[rng.choice(len(x), count, replace=False)].astype(np.float64)
-    empty = Dictionary.empty(kernel_from_name(kernel, np.sqrt(width), np.ones(width)))
-    dictionary = empty.grown(candidates, CENTRE_THRESHOLD, centres)
-
     standardised = [target - target.mean(axis=0) for target in targets]
-    standardised = [target / max(float(target.std()), 1e-12) for target in standardised]
+    y = np.column_stack([target / max(float(target.std()), 1e-12) for target in standardised])
     ends = np.cumsum([0] + [target.shape[1] for target in targets])
     sources = [slice(a, b) for a, b in pairwise(ends)]
+    one, other = (_fitted(states[rows], y[rows], sources, kernel, centres, rng) for rows in (first, ~first))
+    return one, other
 
+
+def _fitted(
+    x: NDArray, targets: NDArray, sources: list[slice], kernel: str, centres: int, rng: np.random.Generator
+) -> Critic:
+    """The regression on some rows."""
+    d = x.shape[1]
+    count = min(len(x), CANDIDATES * centres)
+    candidates = x[rng.choice(len(x), count, replace=False)].astype(np.float64)
+    empty = Dictionary.empty(kernel_from_name(kernel, np.sqrt(d), np.ones(d)))
+    dictionary = empty.grown(candidates, CENTRE_THRESHOLD, centres)
     phi = dictionary.features(x.dtype)(x)
-    targets_of_all = np.column_stack(standardised)
     remedy = "Lower attribution_centres"
-    coefficients = ridge_regression(phi, targets_of_all, dictionary.gram, RIDGE, "the attribution critic", remedy)
-    unexplained = np.square(targets_of_all - phi @ coefficients.astype(phi.dtype))
+    coefficients = ridge_regression(phi, targets, dictionary.gram, RIDGE, "the attribution critic", remedy)
+    unexplained = np.square(targets - phi @ coefficients.astype(phi.dtype))
     explained = np.array([max(0.0, 1.0 - float(unexplained[:, s].mean())) for s in sources])
-    return Explained(x, dictionary, coefficients, sources, explained, len(x), count, targets_of_all)
+    return Critic(x, dictionary, coefficients, sources, explained, len(x), count, targets)
 
 
 def enumerates(players: int) -> bool:
@@ -167,31 +211,49 @@ def enumerates(players: int) -> bool:
     return 2**players <= CME_PERMUTATIONS * players
 
 
-def measure(
-    explained: Explained, d: int, rule: ShadowGuidance | CriticGuidance, rng: np.random.Generator
-) -> tuple[NDArray, NDArray, NDArray]:
-    """Importance of the d state features to each source, (sources, d), each source's null, (sources,), and the mean
-    absolute attribution of the first source, (d,), whatever the statistic that guides."""
-    x, dictionary, coefficients = explained.x, explained.dictionary, explained.coefficients
+def measure(critics: Halves, rule: AgreementGuidance, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
+    """What two critics agree on: E_s phi_i(s; first) phi_i(s; second), summed over a source's outputs, (sources, d),
+    and the mean absolute value of the first source's attributions, both critics averaged, (d,)."""
+    x = np.concatenate([critic.x for critic in critics])
+    states, background = _drawn(x, rule, rng)
+    one, other = (_attributions(critic, states, background, rule, rng) for critic in critics)
+    moments = np.stack([(one * other)[:, :, source].sum(axis=2).mean(axis=0) for source in critics[0].sources])
+    return moments, np.abs((one + other)[:, :, 0] / 2).mean(axis=0)
 
-    def drawn(count: int) -> NDArray[np.float64]:
-        return x[rng.choice(len(x), min(count, len(x)), replace=False)].astype(np.float64)
 
-    states, background = drawn(rule.attribution_states), drawn(rule.attribution_background)
-    game = Game(states, background, dictionary.centres, coefficients, dictionary.kernel)
+def measure_value(critic: Critic, rule: CriticGuidance, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
+    """The statistic of the Value Critic's own attributions, (1, d), and their mean absolute value, (d,), whatever the
+    statistic that guides."""
+    states, background = _drawn(critic.x, rule, rng)
+    phi = _attributions(critic, states, background, rule, rng)
+    means = STATISTICS[rule.phi_statistic](phi).sum(axis=2).mean(axis=0)
+    return means[None], np.abs(phi[:, :, 0]).mean(axis=0)
+
+
+def _drawn(
+    x: NDArray, rule: AgreementGuidance | CriticGuidance, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """States to explain and background states."""
+    counts = rule.attribution_states, rule.attribution_background
+    one, other = (x[rng.choice(len(x), min(count, len(x)), replace=False)].astype(np.float64) for count in counts)
+    return one, other
+
+
+def _attributions(
+    critic: Critic, states: NDArray, background: NDArray, rule: AgreementGuidance | CriticGuidance,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Shapley values (T, d, outputs) of the critic in the game that the rule plays."""
+    dictionary, d = critic.dictionary, states.shape[1]
+    game = Game(states, background, dictionary.centres, critic.coefficients, dictionary.kernel)
     if isinstance(rule.game, CME):
-        phi = cme_values(
+        return cme_values(
             game,
             embedding=rule.game.cme_embedding,
             ridge=rule.game.cme_ridge,
-            permutations=None if enumerates(x.shape[1]) else CME_PERMUTATIONS,
+            permutations=None if enumerates(d) else CME_PERMUTATIONS,
             rng=rng,
         )[0]
-    elif isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
-        phi = permutation_values(game, rng)
-    else:
-        phi = shapley_product(game, min(NODES, exact_nodes(x.shape[1])))
-    statistic = STATISTICS[rule.phi_statistic] if isinstance(rule, CriticGuidance) else np.square
-    means = np.stack([statistic(phi[:, :, source]).sum(axis=2).mean(axis=0) for source in explained.sources])
-    null = means[:, d:].mean(axis=1) if means.shape[1] > d else np.zeros(len(means))
-    return means[:, :d], null, np.abs(phi[:, :d, 0]).mean(axis=0)
+    if isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
+        return permutation_values(game, rng)
+    return shapley_product(game, min(NODES, exact_nodes(d)))

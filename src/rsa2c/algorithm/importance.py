@@ -1,7 +1,8 @@
-"""Importances other than Shapley values, as controls: with the same shadows, null and weight rule, is it SHAP?
+"""Importances other than Shapley values, as controls: with the same halves, doubt and weight rule, is it SHAP?
 
-Each is a number per feature and source, shadow features included, (sources, d + shadows). All are on the scale of a
-variance, as the mean squared Shapley value is, because the weights follow the root of what exceeds the null.
+Each is a number per source and feature, (sources, d), and zero on average for what is useless: it is a product of what
+the critics of the two halves of an epoch's episodes say, or what one of them is worth on the other half. All are on the
+scale of a variance, as the mean squared Shapley value is, because the weights follow their root.
 """
 
 from __future__ import annotations
@@ -11,26 +12,34 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
-from rsa2c.algorithm.guidance import Explained
+from rsa2c.algorithm.guidance import Critic, Halves
 
 Array = NDArray[np.float64]
 STATES = 1_000
-"""States at which the critic is looked at: as exact as 64 Shapley values, whose every value is a mean over others."""
-BINS = 16
-"""Bins of equal counts for each variable: 256 cells, so that 20,000 samples are biased by 0.006 nats, shadows alike."""
+"""States at which a critic is looked at: as exact as 64 Shapley values, whose every value is a mean over others."""
+BINS = 8
+"""Bins of equal counts for each variable: with 2,000 samples 64 cells cost 0.012 nats on the other half, 256 cells 0.06."""
 ARD_SAMPLES = 300
-"""Samples of the Gaussian process: a step then costs about as much as fitting the critic."""
+"""Samples of a Gaussian process: a step then costs about as much as fitting a critic."""
 ARD_STEPS = 30
 """Steps of L-BFGS on the marginal likelihood; relevances change by a few per cent after that."""
 LOG_RELEVANCE, LOG_SIGNAL, LOG_NOISE = (-14.0, 3.0), (-6.0, 3.0), (-8.0, 1.0)
 """Bounds of the logarithms of 1 / length scale^2, signal and noise variance; inputs and targets have unit variance."""
 
 
-def permutation(explained: Explained, rng: np.random.Generator) -> Array:
-    """E (y - f(x'))^2 - E (y - f(x))^2, where x' has feature i permuted over states; 2 Var g_i if y = f = sum_i g_i."""
-    rows = _rows(explained, rng)
-    x, y, c = explained.x[rows].astype(np.float64), explained.targets[rows], explained.coefficients
-    kernel, centres = explained.dictionary.kernel, explained.dictionary.centres
+def permutation(critics: Halves, rng: np.random.Generator) -> Array:
+    """E (y - f(x'))^2 - E (y - f(x))^2, where x' has feature i permuted over the states of the half that f was not
+    fitted to, mean of both halves; 2 Var g_i if y = f = sum_i g_i."""
+    one, other = critics
+    rises = (_rises(one, other, rng) + _rises(other, one, rng)) / 2
+    return _by_source(rises, one)
+
+
+def _rises(critic: Critic, held_out: Critic, rng: np.random.Generator) -> Array:
+    """(d, outputs): how much the critic's squared error on the other half's states rises."""
+    rows = _rows(held_out, rng)
+    x, y, c = held_out.x[rows].astype(np.float64), held_out.targets[rows], critic.coefficients
+    kernel, centres = critic.dictionary.kernel, critic.dictionary.centres
     gram = kernel(x, centres)
     error = np.square(y - gram @ c)
     rises = np.empty((x.shape[1], y.shape[1]))
@@ -38,49 +47,72 @@ def permutation(explained: Explained, rng: np.random.Generator) -> Array:
         exponent = kernel.log_factor((x[:, i, None] - centres[:, i]) * scale)
         permuted = gram * np.exp(exponent[rng.permutation(len(x))] - exponent)
         rises[i] = (np.square(y - permuted @ c) - error).mean(axis=0)
-    return _by_source(rises, explained)
+    return rises
 
 
-def gradient(explained: Explained, rng: np.random.Generator) -> Array:
-    """E (df/dx_i)^2 of the critic f, in standard deviations of the features."""
-    x = explained.x[_rows(explained, rng)].astype(np.float64)
-    slopes = explained.dictionary.kernel.gradient(x, explained.dictionary.centres, explained.coefficients)
-    return _by_source(np.square(slopes).mean(axis=0).T, explained)
+def gradient(critics: Halves, rng: np.random.Generator) -> Array:
+    """E (df/dx_i) (dg/dx_i) of the two critics f and g, in standard deviations of the features."""
+    x = np.concatenate([critic.x[_rows(critic, rng)] for critic in critics]).astype(np.float64)
+    one, other = (
+        critic.dictionary.kernel.gradient(x, critic.dictionary.centres, critic.coefficients) for critic in critics
+    )
+    return _by_source((one * other).mean(axis=0).T, critics[0])
 
 
-def correlation(explained: Explained, rng: np.random.Generator) -> Array:
-    """Squared correlation of feature and target; that of several targets is summed, by their shares of the variance."""
-    x = explained.x.astype(np.float64) - explained.x.mean(axis=0, dtype=np.float64)
-    std = x.std(axis=0)
-    covariance = x.T @ explained.targets / len(x)
-    scaled = np.divide(covariance, std[:, None], out=np.zeros_like(covariance), where=std[:, None] > 0)
-    return _by_source(np.square(scaled), explained)
+def correlation(critics: Halves, rng: np.random.Generator) -> Array:
+    """The product of both halves' correlations of feature and target; that of several targets is summed, by their
+    shares of the variance."""
+    one, other = (_correlations(critic) for critic in critics)
+    return _by_source(one * other, critics[0])
 
 
-def mutual_information(explained: Explained, rng: np.random.Generator) -> Array:
-    """I(x_i; y) = sum_ab p_ab log(p_ab / (p_a p_b)) in nats over bins of equal counts, summed over targets."""
-    features, targets = (_binned(each) for each in (explained.x, explained.targets))
+def _correlations(critic: Critic) -> Array:
+    """(d, outputs): covariances of features and targets, in standard deviations of the features."""
+    x = critic.x.astype(np.float64) - critic.x.mean(axis=0, dtype=np.float64)
+    std = x.std(axis=0)[:, None]
+    covariance = x.T @ critic.targets / len(x)
+    return np.divide(covariance, std, out=np.zeros_like(covariance), where=std > 0)
+
+
+def mutual_information(critics: Halves, rng: np.random.Generator) -> Array:
+    """What one half's estimate of I(x_i; y) is worth on the other, E log(p_ab / (p_a p_b)) in nats over bins of equal
+    counts, mean of both halves, summed over targets; at most I(x_i; y), and below zero for what is useless."""
+    x, y = (np.concatenate([getattr(critic, name) for critic in critics]) for name in ("x", "targets"))
+    features, targets, split = _binned(x), _binned(y), len(critics[0].x)
     found = np.empty((features.shape[1], targets.shape[1]))
     for i, a in enumerate(features.T):
         for j, b in enumerate(targets.T):
-            joint = np.bincount(a * BINS + b, minlength=BINS**2).reshape(BINS, BINS) / len(a)
-            apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
-            seen = joint > 0
-            found[i, j] = np.sum(joint[seen] * np.log(joint[seen] / apart[seen]))
-    return _by_source(found, explained)
+            cells = a * BINS + b
+            one, other = np.bincount(cells[:split], minlength=BINS**2), np.bincount(cells[split:], minlength=BINS**2)
+            found[i, j] = (_information(one, other) + _information(other, one)) / 2
+    return _by_source(found, critics[0])
 
 
-def ard(explained: Explained, rng: np.random.Generator) -> Array:
+def _information(counts: NDArray[np.intp], held_out: NDArray[np.intp]) -> float:
+    """Mean of log(p_ab / (p_a p_b)) over other samples, p from counts with one more sample spread over all cells."""
+    joint = (counts + 1.0 / BINS**2).reshape(BINS, BINS) / (counts.sum() + 1.0)
+    apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    return float(np.sum(held_out.reshape(BINS, BINS) * np.log(joint / apart)) / held_out.sum())
+
+
+def ard(critics: Halves, rng: np.random.Generator) -> Array:
     """Relevances w_i = 1 / l_i^2 of a Gaussian process with the kernel s^2 exp(-sum_i w_i (x_i - x_i')^2 / 2) and
-    noise, by ascent of the marginal likelihood from equal length scales (automatic relevance determination)."""
-    rows = rng.choice(len(explained.x), min(ARD_SAMPLES, len(explained.x)), replace=False)
-    x = explained.x[rows].astype(np.float64)
+    noise, by ascent of the marginal likelihood from equal length scales (automatic relevance determination); the
+    geometric mean of both halves' relevances."""
+    one, other = (_relevances(critic, rng) for critic in critics)
+    return np.sqrt(one * other)
+
+
+def _relevances(critic: Critic, rng: np.random.Generator) -> Array:
+    """(sources, d)"""
+    rows = rng.choice(len(critic.x), min(ARD_SAMPLES, len(critic.x)), replace=False)
+    x = critic.x[rows].astype(np.float64)
     width = x.shape[1]
     start = np.concatenate([np.full(width, -np.log(width)), np.log([0.5, 0.5])])
     bounds = [LOG_RELEVANCE] * width + [LOG_SIGNAL, LOG_NOISE]
     found = []
-    for source in explained.sources:
-        args, options = (x, explained.targets[rows, source]), {"maxiter": ARD_STEPS}
+    for source in critic.sources:
+        args, options = (x, critic.targets[rows, source]), {"maxiter": ARD_STEPS}
         best = minimize(negative_evidence, start, args, "L-BFGS-B", jac=True, bounds=bounds, options=options)
         found.append(np.exp(best.x[:width]))
     return np.stack(found)
@@ -107,15 +139,15 @@ def negative_evidence(theta: Array, x: Array, y: Array) -> tuple[float, Array]:
     return value, -slopes
 
 
-def random(explained: Explained, rng: np.random.Generator) -> Array:
+def random(critics: Halves, rng: np.random.Generator) -> Array:
     """Squares of standard normal numbers, which measure nothing."""
-    return np.square(rng.standard_normal((len(explained.sources), explained.x.shape[1])))
+    return np.square(rng.standard_normal((len(critics[0].sources), critics[0].x.shape[1])))
 
 
-def oracle(explained: Explained, true: int) -> Array:
+def oracle(critics: Halves, true: int) -> Array:
     """One for the first `true` features, which are not distractors, and zero for all others."""
-    known = (np.arange(explained.x.shape[1]) < true).astype(np.float64)
-    return np.tile(known, (len(explained.sources), 1))
+    known = (np.arange(critics[0].x.shape[1]) < true).astype(np.float64)
+    return np.tile(known, (len(critics[0].sources), 1))
 
 
 MEASURED = {
@@ -129,30 +161,29 @@ MEASURED = {
 
 
 def other_importance(
-    name: str, explained: Explained, d: int, distractors: int, rngs: tuple[np.random.Generator, np.random.Generator]
-) -> tuple[Array, Array, Array]:
-    """As `guidance.measure`: importances (sources, d), each source's null (sources,), and the root of the first
-    source's importances (d,).
+    name: str, critics: Halves, distractors: int, rngs: tuple[np.random.Generator, np.random.Generator]
+) -> tuple[Array, Array]:
+    """As `guidance.measure`: importances (sources, d), and the root of the first source's importances (d,).
 
     `rngs` are the generator of this attribution and one that is the same at each: random numbers that changed would
     average out.
     """
     if name == "oracle":
-        moments = oracle(explained, d - distractors)
+        moments = oracle(critics, critics[0].x.shape[1] - distractors)
     elif name == "random":
-        moments = random(explained, rngs[1])
+        moments = random(critics, rngs[1])
     else:
-        moments = MEASURED[name](explained, rngs[0])
-    return moments[:, :d], moments[:, d:].mean(axis=1), np.sqrt(np.maximum(moments[0, :d], 0.0))
+        moments = MEASURED[name](critics, rngs[0])
+    return moments, np.sqrt(np.maximum(moments[0], 0.0))
 
 
-def _rows(explained: Explained, rng: np.random.Generator) -> NDArray[np.intp]:
-    return rng.choice(len(explained.x), min(STATES, len(explained.x)), replace=False)
+def _rows(critic: Critic, rng: np.random.Generator) -> NDArray[np.intp]:
+    return rng.choice(len(critic.x), min(STATES, len(critic.x)), replace=False)
 
 
-def _by_source(each: Array, explained: Explained) -> Array:
+def _by_source(each: Array, critic: Critic) -> Array:
     """(sources, d) from numbers for each feature and output (d, outputs)."""
-    return np.stack([each[:, source].sum(axis=1) for source in explained.sources])
+    return np.stack([each[:, source].sum(axis=1) for source in critic.sources])
 
 
 def _binned(columns: NDArray) -> NDArray[np.intp]:

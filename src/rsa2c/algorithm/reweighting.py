@@ -14,18 +14,27 @@ from numpy.typing import NDArray
 from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.fits import Estimate, standard_advantage
-from rsa2c.algorithm.guidance import SAMPLES, Explained, Importances, measure, shadow_critic, value_critic
+from rsa2c.algorithm.guidance import (
+    SAMPLES,
+    Critic,
+    Halves,
+    Importances,
+    attribution_critics,
+    measure,
+    measure_value,
+    value_critic,
+)
 from rsa2c.algorithm.importance import other_importance
 from rsa2c.algorithm.projection import ProjectionStates, on_new_metric, within_trust_region
 from rsa2c.algorithm.samples import Block, Samples, states
 from rsa2c.algorithm.state import ATTRIBUTE, generator
 from rsa2c.algorithm.work import Attribution, Reprojection
-from rsa2c.config import Config, CriticGuidance, PrintedGuidance, ReleasedGuidance, ShadowGuidance
+from rsa2c.config import AgreementGuidance, Config, CriticGuidance, PrintedGuidance, ReleasedGuidance
 from rsa2c.kernel.rkhs import RKHSFunction
 
 SMALLEST_CHANGE = 0.1
 """Relative change of every weight up to which the policy is not re-projected."""
-Rule = ShadowGuidance | CriticGuidance
+Rule = AgreementGuidance | CriticGuidance
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +47,7 @@ class Guided:
     attribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     """Mean absolute attribution (or the root of another importance) and kernel weight of each feature, (d,) both, where
     attributions were due."""
-    work: Attribution | None = None
+    work: tuple[Attribution, ...] = ()
     reprojections: tuple[Reprojection, ...] = ()
 
 
@@ -59,11 +68,17 @@ def attribute_and_reweight(
     rule, unchanged = config.guidance, Guided(policy, value, importances)
     if not isinstance(rule, Rule) or epoch % rule.attribution_every:
         return unchanged
-    rng, d = rngs[0], policy.mean.kernel.dimension
-    explained = _explained(rule, value, samples, estimate, config.kernel, rng)
-    moments, null, share, phi = _measured(explained, d, rule, config, rng)
-    importances = importances.updated(moments, null, share, rule.moment_decay)
-    guided = replace(unchanged, importances=importances, work=explained.work)
+    rng, decay = rngs[0], rule.moment_decay
+    critics: tuple[Critic, ...]
+    if isinstance(rule, CriticGuidance):
+        assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
+        critics = (value_critic(samples.take(states, np.arange(samples.n)), value),)
+        moments, phi = measure_value(critics[0], rule, rng)
+    else:
+        critics = _halves(rule, samples, estimate, config.kernel, rng)
+        moments, phi = _measured(critics, rule, config, rng)
+    importances = importances.updated(moments, _explained(critics, rule), decay)
+    guided = replace(unchanged, importances=importances, work=tuple(critic.work for critic in critics))
     if importances.updates > rule.attribution_warmup:
         weights = _weights(importances, rule, policy.mean.kernel.length_scale)
         weights = rng.permutation(weights) if rule.shuffle_weights else weights
@@ -71,25 +86,24 @@ def attribute_and_reweight(
     return replace(guided, attribution=(phi, guided.policy.mean.kernel.weights.copy()))
 
 
-def _explained(
-    rule: Rule,
-    value: RKHSFunction | None,
-    samples: Samples,
-    estimate: Estimate,
-    kernel: str,
-    rng: np.random.Generator,
-) -> Explained:
-    """What is attributed: the Value Critic itself, or a regression with shadow features."""
-    if isinstance(rule, CriticGuidance):
-        assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
-        return value_critic(samples.take(states, np.arange(samples.n)), value)
+def _halves(
+    rule: AgreementGuidance, samples: Samples, estimate: Estimate, kernel: str, rng: np.random.Generator
+) -> Halves:
+    """Critics of what is attributed, of the first and the second half of the episodes."""
     drawn = rng.choice(samples.n, min(samples.n, SAMPLES), replace=False)
     targets = [samples.take(_lambda_returns, drawn, estimate)]
     if rule.guide == "value+advantage":
         targets.append(samples.take(_advantage_direction, drawn, estimate))
     elif rule.guide == "value+policy":
         targets.append(samples.take(_means, drawn))
-    return shadow_critic(samples.take(states, drawn), targets, kernel, rule.attribution_centres, rng)
+    first = samples.first_half(drawn)
+    return attribution_critics(samples.take(states, drawn), targets, first, kernel, rule.attribution_centres, rng)
+
+
+def _explained(critics: tuple[Critic, ...], rule: Rule) -> NDArray[np.float64]:
+    """(sources,): the share of each source's variance that the critics explain; all of it is known to an oracle."""
+    shares = np.mean([critic.explained for critic in critics], axis=0)
+    return np.ones_like(shares) if getattr(rule, "importance", None) == "oracle" else shares
 
 
 def _lambda_returns(block: Block, index: NDArray, estimate: Estimate) -> NDArray[np.float64]:
@@ -109,16 +123,12 @@ def _means(block: Block, index: NDArray) -> NDArray[Any]:
 
 
 def _measured(
-    explained: Explained, d: int, rule: Rule, config: Config, rng: np.random.Generator
-) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Importances (sources, d), their null and the share explained (sources,), and what is logged (d,)."""
-    if not isinstance(rule, ShadowGuidance) or rule.importance == "shapley":
-        moments, null, phi = measure(explained, d, rule, rng)
-        return moments, null, explained.explained, phi
-    rngs = rng, generator(config, 0, ATTRIBUTE, 2)
-    moments, null, phi = other_importance(rule.importance, explained, d, config.distractors, rngs)
-    certain = np.ones_like(explained.explained)
-    return moments, null, certain if rule.importance == "oracle" else explained.explained, phi
+    critics: Halves, rule: AgreementGuidance, config: Config, rng: np.random.Generator
+) -> tuple[NDArray, NDArray]:
+    """Importances (sources, d), and what is logged (d,)."""
+    if rule.importance == "shapley":
+        return measure(critics, rule, rng)
+    return other_importance(rule.importance, critics, config.distractors, (rng, generator(config, 0, ATTRIBUTE, 2)))
 
 
 def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArray[np.float64]:
@@ -126,8 +136,8 @@ def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArr
         return released.printed_weights(importances.moments.sum(axis=0), rule, length_scale)
     if isinstance(rule, ReleasedGuidance):
         return released.ratio_weights(importances.moments.sum(axis=0), rule)
-    assert isinstance(rule, ShadowGuidance), "there is no other rule"
-    return importances.weights(rule.weight_floor, length_scale)
+    assert isinstance(rule, AgreementGuidance), "there is no other rule"
+    return importances.weights(rule, length_scale)
 
 
 def _reweighted(
@@ -144,7 +154,7 @@ def _reweighted(
     if mean is None:
         return replace(guided, reprojections=moves)
     value = guided.value
-    if value is not None and isinstance(rule, ShadowGuidance) and rule.value_kernel == "guided":
+    if value is not None and isinstance(rule, AgreementGuidance) and rule.value_kernel == "guided":
         value, move = on_new_metric(value, mean.kernel.metric, drawn.fitted, config, epoch, algebra=samples.algebra)
         moves = (*moves, move)
     return replace(guided, policy=replace(policy, mean=mean), value=value, reprojections=moves)

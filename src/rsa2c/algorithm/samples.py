@@ -83,6 +83,10 @@ class Samples:
                 found[holder == i] = reply
         return found
 
+    def first_half(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these transitions are in the first half of all, which is that of the first environments."""
+        return positions < self.n // 2
+
     def thinned(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """At most `count` of the raw states, drawn without replacement."""
         everything = self.n <= count

@@ -56,7 +56,7 @@ TRAINING_SHAPES = {
     **dict.fromkeys(("scale/mean", "scale/variance"), "d"),
     **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
     "importances/moments": "s d",
-    "importances/null": "s",
+    "importances/squares": "s d",
     "importances/explained": "s",
 }
 """What a model has besides."""
@@ -108,7 +108,7 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "scale/mean": state.scale.mean,
         "scale/variance": state.scale.variance,
         "importances/moments": state.importances.moments,
-        "importances/null": state.importances.null,
+        "importances/squares": state.importances.squares,
         "importances/explained": state.importances.explained,
     }
     metadata: Metadata = {
@@ -205,7 +205,7 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     return TrainingState(
         **_acting(tensors, tails, bounds, config, task),
         importances=Importances(
-            tensors["importances/moments"], tensors["importances/null"], tensors["importances/explained"], updates
+            tensors["importances/moments"], tensors["importances/squares"], tensors["importances/explained"], updates
         ),
         scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         epoch=count(metadata["epoch"], "epoch"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rsa2c.config import upgraded_settings
+from rsa2c.config import upgraded_settings, without_shadows
 from rsa2c.files.versions import Metadata, Tensors
 
 
@@ -62,10 +62,20 @@ def _from_version_4(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
     return {**tensors, "importances/explained": np.ones_like(tensors["importances/null"])}, metadata
 
 
+def _from_version_5(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
+    """Version 5 took twice the level of permuted shadow features off importances of one critic, and did not know how
+    uncertain they were: what was above that level is taken for certain."""
+    upgraded = dict(tensors)
+    excess = np.maximum(upgraded["importances/moments"] - 2.0 * upgraded.pop("importances/null")[:, None], 0.0)
+    upgraded |= {"importances/moments": excess, "importances/squares": excess**2}
+    return upgraded, {**metadata, "config": without_shadows(metadata["config"])}
+
+
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {
     1: _from_version_1,
     2: _from_version_2,
     3: _from_version_3,
     4: _from_version_4,
+    5: _from_version_5,
 }
 """What turns a file of format version n into one of version n + 1."""

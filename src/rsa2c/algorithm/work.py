@@ -84,7 +84,8 @@ class Work:
     deviations: int = 1
     """Distinct standard deviations of the policy: the advantage fit solves a system for each."""
     growths: tuple[Growth, ...] = ()
-    attribution: Attribution | None = None
+    attribution: tuple[Attribution, ...] = ()
+    """Of each critic that was attributed."""
     reprojections: tuple[Reprojection, ...] = ()
     """Where feature weights changed."""
     followed: tuple[Reprojection, ...] = ()

@@ -4,6 +4,7 @@ from rsa2c.config.choices import (
     CME,
     KME,
     LSTD,
+    AgreementGuidance,
     ClosedAdvantage,
     ConstantAdmission,
     FollowingScale,
@@ -19,7 +20,6 @@ from rsa2c.config.choices import (
     NoValue,
     RemovalCost,
     ScheduledSigma,
-    ShadowGuidance,
     SmoothPolicy,
     UniformGuidance,
     WiderScale,
@@ -38,7 +38,7 @@ from rsa2c.config.released import (
     ReleasedGuidance,
 )
 from rsa2c.config.settings import Config
-from rsa2c.config.upgrade import upgraded_settings
+from rsa2c.config.upgrade import upgraded_settings, without_shadows
 from rsa2c.config.variants import ALGORITHMS, algorithm_name, default_timesteps, make_config, preset_names
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "KME",
     "LSTD",
     "TD",
+    "AgreementGuidance",
     "AnnealedAdmission",
     "ClosedAdvantage",
     "Config",
@@ -73,7 +74,6 @@ __all__ = [
     "RemovalCost",
     "ScheduledSigma",
     "Setting",
-    "ShadowGuidance",
     "SmoothPolicy",
     "UniformGuidance",
     "WiderScale",
@@ -83,4 +83,5 @@ __all__ = [
     "make_config",
     "preset_names",
     "upgraded_settings",
+    "without_shadows",
 ]

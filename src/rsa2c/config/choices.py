@@ -187,8 +187,8 @@ class CME:
 
 
 @dataclass(frozen=True)
-class ShadowGuidance:
-    """Kernel weights from importance above the null level that shadow features show."""
+class AgreementGuidance:
+    """Kernel weights from importance on which critics of two halves of the episodes agree."""
 
     game: KME | CME = KME()
     shuffle_weights: bool = False
@@ -196,12 +196,12 @@ class ShadowGuidance:
     importance: Literal[
         "shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle"
     ] = "shapley"
-    """What is measured above the null: squared Shapley values, or, for comparison, permutation importance, squared
-    gradients, squared correlation, mutual information, relevance to a Gaussian process (ARD), nothing (random numbers,
-    the same throughout), or whether the feature is a distractor (oracle)."""
+    """What the halves are to agree on: Shapley values, or, for comparison, permutation importance, gradients,
+    correlation, mutual information, relevance to a Gaussian process (ARD), nothing (random numbers, the same
+    throughout), or whether the feature is a distractor (oracle)."""
     guide: Literal["value", "value+advantage", "value+policy"] = "value"
     """What is attributed to obtain the weights."""
-    attribution_every: Annotated[int, POSITIVE] = 10
+    attribution_every: Annotated[int, POSITIVE] = 4
     """Epochs between attributions."""
     attribution_warmup: Annotated[int, POSITIVE] = 2
     """Attributions taken before weights are first set."""
@@ -210,8 +210,8 @@ class ShadowGuidance:
     attribution_background: Annotated[int, POSITIVE] = 48
     """Background states of the game."""
     attribution_centres: Annotated[int, POSITIVE] = 200
-    """Centres of the attribution critic."""
-    moment_decay: Annotated[float, UNIT] = 0.9
+    """Centres of each attribution critic."""
+    moment_decay: Annotated[float, UNIT] = 0.94
     """Decay of the moving average of importances."""
     weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.02
     """Share of equal weights mixed in where the value is explained in full; it is more where less is explained."""

@@ -88,10 +88,10 @@ CHOICES: dict[str, Choice] = {
     ),
     "guidance": Choice(
         "guidance",
-        "How attributions become kernel weights: importance above the null of shadow features, the released code's "
-        "rule, the rule that the paper prints, equal weights, or not at all.",
+        "How attributions become kernel weights: importance on which two halves of the episodes agree, the released "
+        "code's rule, the rule that the paper prints, equal weights, or not at all.",
         {
-            "shadow": choices.ShadowGuidance,
+            "agreement": choices.AgreementGuidance,
             "released": released.ReleasedGuidance,
             "printed": released.PrintedGuidance,
             "uniform": choices.UniformGuidance,

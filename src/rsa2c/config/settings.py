@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from rsa2c.config.choices import (
     LSTD,
+    AgreementGuidance,
     Auto,
     ClosedAdvantage,
     ConstantAdmission,
@@ -28,7 +29,6 @@ from rsa2c.config.choices import (
     NoValue,
     RemovalCost,
     ScheduledSigma,
-    ShadowGuidance,
     SmoothPolicy,
     UniformGuidance,
     WiderScale,
@@ -116,7 +116,9 @@ class Config:
     robust: NoRobustness | WiderScale | NoisyTraining | SmoothPolicy = NoRobustness()
 
     # Guidance
-    guidance: ShadowGuidance | ReleasedGuidance | PrintedGuidance | UniformGuidance | NoGuidance = ShadowGuidance()
+    guidance: AgreementGuidance | ReleasedGuidance | PrintedGuidance | UniformGuidance | NoGuidance = (
+        AgreementGuidance()
+    )
 
     # Running
     epochs_between_evaluations: Annotated[int, POSITIVE] = 5

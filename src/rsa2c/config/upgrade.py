@@ -1,4 +1,5 @@
-"""Settings in files of format version 1: one flat list of 85 names, whether they had an effect or not."""
+"""Settings in older files; those of format version 1 were one flat list of 85 names, whether they had an effect or
+not."""
 
 from __future__ import annotations
 
@@ -27,6 +28,11 @@ CONSTANT: dict[str, Any] = {
 ADMISSION_LIMIT = 64
 
 
+def without_shadows(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of version 6 for those of version 5: importance above the null of shadow features is no more."""
+    return {**settings, "guidance": "agreement"} if settings.get("guidance") == "shadow" else dict(settings)
+
+
 def upgraded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of version 2 that mean what these of version 1 meant; those without an effect are dropped."""
     settings = {name: value for name, value in old.items() if name not in BEFORE_TRAINING}
@@ -43,7 +49,7 @@ def upgraded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("attribution") in ("uniform", "none"):
         settings["guidance"] = settings.pop("attribution")
     elif (rule, critic) in (("null", "shadow"), ("ratio", "value")):
-        settings["guidance"] = "shadow" if rule == "null" else "released"
+        settings["guidance"] = "agreement" if rule == "null" else "released"
     else:
         raise ConfigError(
             f"it was trained with weight_rule={rule!r} and attribution_critic={critic!r}, which no longer go together. "

@@ -20,6 +20,7 @@ from rsa2c.config import (
     CME,
     LSTD,
     TD,
+    AgreementGuidance,
     Config,
     CriticGuidance,
     FollowingScale,
@@ -27,7 +28,6 @@ from rsa2c.config import (
     NoisyTraining,
     ReleasedAdvantage,
     RemovalCost,
-    ShadowGuidance,
     SmoothPolicy,
 )
 from rsa2c.config.released import MonteCarlo
@@ -60,8 +60,7 @@ def flops(config: Config, epoch: Work) -> dict[str, float]:
     if isinstance(config.scale, FollowingScale):
         counts["admit"] += (4 * epoch.transitions + 12) * d + _moves(config, epoch.followed, d, m)
         counts["admit"] += coordinates(config, epoch.points, d) if epoch.followed else 0
-    if epoch.attribution is not None:
-        counts["attribute"] += _attribution(config, epoch.attribution)
+    counts["attribute"] += sum(_attribution(config, each) for each in epoch.attribution)
     counts["attribute"] += _moves(config, epoch.reprojections, d, m)
     return {phase: float(counts[phase]) for phase in PHASES}
 
@@ -116,8 +115,8 @@ def _attribution(config: Config, explained: Attribution) -> float:
         count += pivots(config, explained.candidates, Basis(0), k, w) + kernel(config, n, k, w) + moment(n, k)
         count += n * o * (4 * k + 9) + ridge_solve(config, k, o, w, gram=False)
     rule = config.guidance
-    assert isinstance(rule, ShadowGuidance | CriticGuidance), "attributions guide"
-    if isinstance(rule, ShadowGuidance) and rule.importance != "shapley":
+    assert isinstance(rule, AgreementGuidance | CriticGuidance), "attributions guide"
+    if isinstance(rule, AgreementGuidance) and rule.importance != "shapley":
         return count  # a control: only what it shares with Shapley values is counted
     states, background = rule.attribution_states, rule.attribution_background
     if isinstance(rule.game, CME):

@@ -46,8 +46,8 @@ def _attribution(config: Config, epoch: Work, single: int) -> tuple[int, int]:
     for moved in epoch.reprojections:
         arrays = 2 * moved.held_out * moved.old if kept else moved.points * (2 * moved.states + moved.old)
         attribute = max(attribute, arrays)
-    if (explained := epoch.attribution) is not None:
-        critic = explained.samples * (explained.centres + 2 * explained.features) * single
+    for explained in epoch.attribution:
+        critic = max(critic, explained.samples * (explained.centres + 2 * explained.features) * single)
         if isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
             states = rule.attribution_states + 2 * rule.attribution_background
             attribute = max(attribute, states * explained.centres * explained.features)

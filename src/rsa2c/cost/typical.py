@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 
 from rsa2c.algorithm.automatic import Sizes
-from rsa2c.algorithm.guidance import CANDIDATES, SAMPLES, SHADOW_FEATURES
+from rsa2c.algorithm.guidance import CANDIDATES, SAMPLES
 from rsa2c.algorithm.projection import HELD_OUT, REPROJECTION_STATES
 from rsa2c.algorithm.work import Attribution, Basis, Growth, Reprojection, Work
-from rsa2c.config import AnnealedAdmission, Config, CriticGuidance, NoReplacement, ShadowGuidance
+from rsa2c.config import AgreementGuidance, AnnealedAdmission, Config, CriticGuidance, NoReplacement
 from rsa2c.cost.flops import flops
 
 
@@ -33,18 +33,17 @@ def typical_epoch(config: Config, features: int, outputs: int, states: int) -> W
     actor = Basis(states, gram=not full)
     epoch = Work(n, n, n + sizes.n_envs, features, outputs, Basis(states), actor, value, growths=growths)
     guidance = config.guidance
-    if not isinstance(guidance, ShadowGuidance | CriticGuidance):
+    if not isinstance(guidance, AgreementGuidance | CriticGuidance):
         return epoch
     drawn, held = min(REPROJECTION_STATES * sizes.capacity, n), held_out(config, n)
     moved = Reprojection(states, states, states, states + drawn - held, outputs, held)
+    explained: tuple[Attribution, ...]
     if isinstance(guidance, CriticGuidance):
-        explained = Attribution(states, features, 1)
+        explained = (Attribution(states, features, 1),)
     else:
-        samples = min(n, SAMPLES)
-        pool = min(samples, CANDIDATES * guidance.attribution_centres)
+        half, centres = min(n, SAMPLES) // 2, guidance.attribution_centres
         sources = 1 if guidance.guide == "value" else 1 + outputs
-        width = features + SHADOW_FEATURES
-        explained = Attribution(guidance.attribution_centres, width, sources, samples, pool)
+        explained = (Attribution(centres, features, sources, half, min(half, CANDIDATES * centres)),) * 2
     return replace(epoch, attribution=explained, reprojections=(moved,))
 
 
@@ -61,6 +60,6 @@ def mean_flops(config: Config, features: int, outputs: int, states: int) -> dict
         counts["admit"] /= config.replacement.replacement_every
     elif isinstance(config.admission, AnnealedAdmission):
         counts["admit"] /= config.admission.admission_every
-    if isinstance(config.guidance, ShadowGuidance | CriticGuidance):
+    if isinstance(config.guidance, AgreementGuidance | CriticGuidance):
         counts["attribute"] /= config.guidance.attribution_every
     return counts

@@ -43,6 +43,10 @@ class DeviceSamples(Samples):
             block.values, block.advantage = np.stack(list(both), axis=1).ravel(), self.advantage.ravel()[positions]
         return function(block, np.arange(len(positions)), *arguments)
 
+    def first_half(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        environments = self.batch.grid.rewards.shape[1]
+        return positions % environments < environments // 2
+
     def raw_states(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Without what else is known of these transitions, which would be fetched one array at a time."""
         return self.batch.states(positions)

@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 
 from rsa2c.baselines.settings import BASELINES, BaselineConfig
-from rsa2c.config import Config, upgraded_settings
+from rsa2c.config import Config, upgraded_settings, without_shadows
 from rsa2c.envs.modules import has_module
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError, RunExistsError
 from rsa2c.files import (
@@ -49,7 +49,11 @@ def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "config": upgraded_settings(document["config"])}
 
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_version_1}
+def _from_version_5(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "config": without_shadows(document["config"])}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_version_1, 5: _from_version_5}
 """Functions that turn a `config.yaml` of format version n into one of version n + 1 (`algorithm.snapshot` has those of
 models and checkpoints)."""
 _EVALUATIONS = {"timesteps": "n", "results": "n episodes", "ep_lengths": "n episodes"}
