@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from rsa2c import RSA2C, files
+from rsa2c.algorithm import guidance
 from rsa2c.algorithm.snapshot import UPGRADES, Snapshot
 from rsa2c.attribution import Explanation
+from rsa2c.config import AgreementGuidance
 from rsa2c.errors import FileFormatError
 from rsa2c.files import read_metadata, read_tensors, write_tensors
 from rsa2c.files.versions import VERSION
@@ -120,7 +122,7 @@ def test_version_3_had_one_knee_and_tried_a_kept_policy_once(tmp_path, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(files.versions, "VERSION", 3)
         old = {**metadata, "tails": "logarithmic", "kept": about}
-        write_tensors(tmp_path / "old.safetensors", {**tensors, **own}, old)
+        write_tensors(tmp_path / "old.safetensors", {**with_null(tensors), **own}, old)
     state = Snapshot.load(tmp_path / "old.safetensors").state
     assert state.policy.mean.kernel.metric.knee == 1.0 and state.kept is not None
     assert (state.kept.score, state.kept.episodes) == (3.0, 12)
@@ -133,10 +135,32 @@ def test_version_4_took_the_floor_of_weights_as_it_was_set(tmp_path, monkeypatch
     assert 0.0 < tensors.pop("importances/explained").min() < 1.0
     with monkeypatch.context() as patch:
         patch.setattr(files.versions, "VERSION", 4)
-        write_tensors(tmp_path / "old.safetensors", tensors, metadata)
+        write_tensors(tmp_path / "old.safetensors", with_null(tensors), metadata)
     importances = Snapshot.load(tmp_path / "old.safetensors").state.importances
     np.testing.assert_array_equal(importances.explained, 1.0)
-    np.testing.assert_array_equal(importances.moments, agent.importances.moments)
+
+
+def with_null(tensors, level=0.0):
+    """The tensors as they were while shadow features showed a null level."""
+    tensors = {name: tensor for name, tensor in tensors.items() if name != "importances/squares"}
+    return {**tensors, "importances/null": np.full(len(tensors["importances/moments"]), level)}
+
+
+def test_version_5_knew_a_null_level_and_no_doubt(tmp_path, monkeypatch):
+    agent = RSA2C("Pendulum-v1", seed=1, n_envs=2, attribution_every=1, attribution_warmup=1).learn(3_000)
+    agent.save(tmp_path / "new.safetensors")
+    tensors, metadata = read_tensors(tmp_path / "new.safetensors", "model", {})
+    level = 0.25 * float(np.median(agent.importances.moments))
+    with monkeypatch.context() as patch:
+        patch.setattr(files.versions, "VERSION", 5)
+        old = {**metadata, "config": {**metadata["config"], "guidance": "shadow"}}
+        write_tensors(tmp_path / "old.safetensors", with_null(tensors, level), old)
+    snapshot = Snapshot.load(tmp_path / "old.safetensors")
+    importances, expected = snapshot.state.importances, np.maximum(agent.importances.moments - 2 * level, 0.0)
+    np.testing.assert_allclose(importances.moments, expected)
+    certain = np.maximum(expected - guidance.NEGLIGIBLE * expected.max(axis=1, keepdims=True), 0.0)
+    np.testing.assert_allclose(importances.certain(0.94), certain)
+    assert expected.any() and isinstance(snapshot.config.guidance, AgreementGuidance)
 
 
 def read_version(path):

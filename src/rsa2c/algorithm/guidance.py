@@ -45,8 +45,8 @@ NODES = 6
 DOUBT = 2.0
 """Standard errors taken off each importance: without them useless features keep weight by chance."""
 NEGLIGIBLE = 2e-3
-"""Share of a source's largest importance that is taken off too: both critics fall to their mean where states are sparse,
-along useless features as well, and agree on that. It is about half of this share in `tests/test_guidance.py`."""
+"""Share of a source's largest importance that is taken off too: where states are sparse both critics fall to their
+mean, along useless features as well, and agree on that. It is about half of this share in `tests/test_guidance.py`."""
 WEIGHT_POWER = 0.5
 """Weights follow importance to this power: 1 is in proportion, 0 treats all features above the null alike."""
 SHORTEST_LENGTH_SCALE = 0.6

@@ -189,7 +189,7 @@ def _reprojection(config: Config, moved: Reprojection, d: int) -> float:
 def _advantage(config: Config, epoch: Work) -> float:
     n, d, m, q = epoch.transitions, epoch.features, epoch.outputs, epoch.actor.states
     gradient = lu(m, n) + n * m + 2 * n * q * m
-    count = kernel(config, n, q, d) + moment(n, q) + gradient + n * (m + 7) + 4 * q * m * m + q * q
+    count = kernel(config, n, q, d) + moment(n, q) + gradient + n * (m + 2) + 4 * q * m * m + q * q
     count += ridge_solve(config, q, m, d, epoch.actor.gram) + 5 * n * m
     count += (epoch.deviations - 1) * (3 * q * q + cholesky(q))
     if isinstance(config.advantage, ReleasedAdvantage) and config.advantage.smooth_advantage:
