@@ -1,12 +1,18 @@
 """Trains on a GPU and says after how many seconds a policy reached given returns in Gymnasium's own environment.
 
-    python benchmarks/gpu_training.py measure [--env Ant-v5] [--seeds 0 1 2 3 4] [--seconds 120] [--set kl=0.05 ...]
+    python benchmarks/gpu_training.py measure --plan "Ant-v5:0-4:300,45;Hopper-v5:0-2:30" [--until 570] [--set kl=.05]
     python benchmarks/gpu_training.py page
 
-`measure` needs the GPU and writes a JSON file to --folder, `page` writes results/gpu.md from the files there. The clock
-runs from the agent's construction. Every few seconds the policy is tried by other processes: ten episodes without
-noise, with MuJoCo's own solver. The first training of the process compiles everything; a second one of equal
-length that compiles nothing says how long that took. `--device jax-cpu` tries it without a GPU.
+`measure` needs the GPU. It trains what --plan names, one environment after the other: ENV:SEEDS:SECONDS, where the last
+of the seconds serve all further seeds. They count without compilation. A training that would not fit into --until
+seconds of this process is not begun, and one under way ends in time. `page` writes results/gpu.md from the JSON files
+in --folder; `measure` writes one of them for each environment, anew at every trial, so that a process that is killed
+leaves what it had found. `--device jax-cpu` tries it without a GPU.
+
+Every few seconds the policy is tried by other processes: ten episodes without noise, with MuJoCo's own solver. Each
+entry of the plan is a process of its own. Its first training compiles: everything, or where an earlier entry or process
+(with --cache) was about the same environment, what JAX does not find on disk. So "Ant-v5:0:60;Ant-v5:1:60" measures
+both.
 """
 
 from __future__ import annotations
@@ -18,54 +24,245 @@ import multiprocessing
 import os
 import tempfile
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba.core.event import install_timer
 
+from _gpu_page import GOALS, write_page
 from _provenance import RESULTS, header
 from rsa2c import RSA2C, evaluate, load
 
-GOALS = {
-    "Ant-v5": (2_000, 3_000, 4_000),
-    "HalfCheetah-v5": (2_000, 3_000, 4_000),
-    "Hopper-v5": (1_000, 2_000, 3_000),
-    "Humanoid-v5": (1_000, 3_000, 5_000),
-    "Walker2d-v5": (1_000, 2_000, 3_000),
-    "Pendulum-v1": (-400, -200, -170),
-    "rsa2c/LQR-v0": (-200, -100, -50),
-}
-SIMULATION = RESULTS / "gpu" / "simulation.md"
+SPAWN = multiprocessing.get_context("spawn")
 EPISODES, SEED = 10, 20_000
 FINAL_EPISODES = 50
-COMPILED_EPOCHS = 12
-"""Epochs after which every program has been needed: dictionaries grow, are full and have states replaced."""
+JUDGING = 20.0
+"""Seconds left for the last trials after the last training."""
+COMPILING = 90.0
+"""Seconds that the first training in an environment may take longer than it was given."""
+SHORTEST = 10.0
+"""Seconds below which a training is not worth beginning."""
 
 
-INTRODUCTION = """\
-`python benchmarks/gpu_training.py measure` trains, `page` makes this page. Seconds are counted from the agent's
-construction, without compilation. Every few seconds the policy is tried, beside the training, by ten episodes in
-Gymnasium's own environment with MuJoCo's own solver; a return counts as reached when a trial's mean reaches it.
-"""
+class Compiling:
+    """Adds up the time in which JAX and Numba trace, compile or load programs, each moment once."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[float, float]] = []
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        from jax import monitoring
+
+        monitoring.register_event_time_span_listener(self._of_jax)
+        try:
+            with install_timer("numba:compiler_lock", self._of_numba):
+                yield
+        finally:
+            monitoring.unregister_event_time_span_listener(self._of_jax)
+
+    def _of_jax(self, event: str, start_time: float, end_time: float, **_: str | int) -> None:
+        if event.startswith("/jax/core/compile/"):
+            self.spans.append((start_time, end_time))
+
+    def _of_numba(self, seconds: float) -> None:
+        now = time.time()
+        self.spans.append((now - seconds, now))
+
+    @property
+    def seconds(self) -> float:
+        total, reached = 0.0, -np.inf
+        for start, end in sorted(self.spans):
+            total += max(0.0, end - max(start, reached))
+            reached = max(reached, end)
+        return total
 
 
-def made(env: str, algorithm: str, device: str, seed: int, settings: dict[str, Any]) -> RSA2C:
-    return RSA2C(env, algorithm, device=device, seed=seed, **settings)
+@dataclass(frozen=True)
+class Found:
+    """A policy of a training under way, and when it was what had been learned, or kept."""
+
+    which: str
+    """"curve" for the last policy, "kept" for the best."""
+    seconds: float
+    compiling: float
+    steps: int
+    path: Path
+    episodes: int
 
 
-def compilation(env: str, algorithm: str, device: str, settings: dict[str, Any]) -> dict[str, float]:
-    """Seconds of a few epochs with compilation, and without."""
-    seconds = []
-    for _ in range(2):
-        began = time.perf_counter()
-        agent = made(env, algorithm, device, 999, settings)
-        for _ in range(COMPILED_EPOCHS):
-            agent.run_epoch()
-        seconds.append(time.perf_counter() - began)
-        agent.close()
-    return {"with": seconds[0], "without": seconds[1]}
+@dataclass(frozen=True)
+class Trial:
+    """A policy that other processes are trying."""
+
+    found: Found
+    returns: list[Future[list[float]]]
+
+    def result(self) -> dict[str, float] | None:
+        """Its mean and worst return and when it was found; None until they are known."""
+        if not all(future.done() and future.exception() is None for future in self.returns):
+            return None
+        each = [one for future in self.returns for one in future.result()]
+        return {"seconds": self.found.seconds, "compiling": self.found.compiling, "steps": self.found.steps,
+                "mean": float(np.mean(each)), "worst": min(each), "episodes": len(each)}  # fmt: skip
+
+
+@dataclass
+class Training:
+    """A training, and the trials of its policies."""
+
+    seed: int
+    start: str
+    given: float
+    trials: list[Trial] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def known(self) -> dict[str, Any]:
+        """What is known of it now."""
+        done = {which: [found for each in self.trials if each.found.which == which and (found := each.result())]
+                for which in ("curve", "kept")}  # fmt: skip
+        return {"seed": self.seed, "start": self.start, "given": self.given, **self.facts, **done}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Trainings in one environment, one after the other in a process of their own: seeds, and seconds for each."""
+
+    env: str
+    seeds: list[int]
+    seconds: list[float]
+
+    @classmethod
+    def of(cls, text: str) -> Plan:
+        env, seeds, seconds = text.strip().split(":")
+        if env not in GOALS:
+            raise SystemExit(f"--plan: {env} is unknown; known are {', '.join(GOALS)}.")
+        first, _, last = seeds.partition("-")
+        numbers = list(range(int(first), int(last) + 1) if last else map(int, seeds.split(",")))
+        given = [float(each) for each in seconds.split(",")]
+        return cls(env, numbers, (given + [given[-1]] * len(numbers))[: len(numbers)])
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the trainings of a process have in common."""
+
+    env: str
+    algorithm: str
+    device: str
+    settings: dict[str, Any]
+    between: float
+    compiling: float
+    deadline: float
+    """In seconds of `time.time`."""
+    folder: Path
+    """Where policies are until they have been tried."""
+
+
+def train(plan: Plan, rules: Rules, start: str, to: Connection) -> None:
+    """The trainings of a plan, in a process of their own: what is found goes to the process that has them tried."""
+    for seed, given in zip(plan.seeds, plan.seconds, strict=True):
+        left = rules.deadline - time.time()
+        if left < min(given, SHORTEST) + (rules.compiling if start == "cold" else 0.0):
+            print(f"{plan.env} seed {seed} is not begun: {left:.0f} s are left", flush=True)
+            break
+        to.send(Training(seed, start, given))
+        _train(rules, seed, given, to)
+        start = "compiled"
+    to.close()
+
+
+def _train(rules: Rules, seed: int, given: float, to: Connection) -> None:
+    """One training of `given` seconds without compilation, or until the deadline."""
+    compiling, phases = Compiling(), dict[str, float]()
+    began, saving, next_trial = time.perf_counter(), 0.0, 0.0
+    with compiling.listening():
+        agent = RSA2C(rules.env, rules.algorithm, device=rules.device, seed=seed, **rules.settings)
+        facts = {"construction": time.perf_counter() - began, "device": _device(rules.device), "phases": phases}
+        kept_steps = -1
+        while True:
+            for name, spent in agent.run_epoch().seconds.items():
+                phases[name] = phases.get(name, 0.0) + spent
+            now, compiled = time.perf_counter() - began - saving, compiling.seconds
+            over = now - compiled >= given or time.time() >= rules.deadline
+            if over or now - compiled >= next_trial:
+                next_trial = now - compiled + rules.between
+                found = saved(rules, agent, seed, now, compiled, kept_steps, over)
+                kept_steps = found[-1].steps if len(found) > 1 else kept_steps
+                to.send((found, {**facts, "epochs": agent.epoch, "states": agent.dictionary_sizes}))
+                saving = time.perf_counter() - began - now
+            if over:
+                break
+    agent.close()
+
+
+def saved(
+    rules: Rules, agent: RSA2C, seed: int, now: float, compiled: float, kept_steps: int, over: bool
+) -> list[Found]:
+    """The last policy in a file, and the one kept where it is another than before, or this is the end."""
+    kept, snapshot, episodes = agent.state.kept, agent.snapshot(), FINAL_EPISODES if over else EPISODES
+    name = f"{rules.env.replace('/', '-')}-{seed}-{agent.epoch}-{time.time_ns()}"
+    found = [Found("curve", now, compiled, agent.num_timesteps, rules.folder / f"{name}-last.safetensors", episodes)]
+    replace(snapshot, state=replace(agent.state, kept=None)).save(found[0].path)
+    if kept is not None and (over or kept.steps != kept_steps):
+        found.append(Found("kept", now, compiled, kept.steps, rules.folder / f"{name}-kept.safetensors", episodes))
+        snapshot.save(found[1].path)
+    return found
+
+
+class Measurement:
+    """The trainings in one environment, and the file that has what is known of them."""
+
+    def __init__(self, env: str, options: argparse.Namespace) -> None:
+        self.env, self.trainings = env, list[Training]()
+        self.path: Path = options.folder / f"{'-'.join([env.replace('/', '-'), *options.name])}.json"
+        self.head = {"env": env, "algorithm": options.algorithm, "settings": _settings(options),
+                     "header": header("jax", "mujoco-mjx")}  # fmt: skip
+
+    def write(self) -> None:
+        """Write what is known, in one step: a process that is killed leaves a whole file."""
+        found = {**self.head, "seeds": [each.known() for each in self.trainings]}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_suffix(".new")
+        beside.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        beside.replace(self.path)
+
+    def follow(self, messages: Connection, pool: ProcessPoolExecutor) -> None:
+        """Have the policies that a training process finds tried, until it ends."""
+        while True:
+            try:
+                message = messages.recv()
+            except EOFError:
+                return
+            if isinstance(message, Training):
+                self.trainings.append(message)
+                continue
+            found, self.trainings[-1].facts = message
+            for each in found:
+                seeds = range(SEED, SEED + each.episodes, EPISODES)
+                futures = [pool.submit(tried, each.path, self.env, first) for first in seeds]
+                self.trainings[-1].trials.append(Trial(each, futures))
+            self.write()
+
+    def finish(self, deadline: float) -> None:
+        """Wait for the trials under way, until the deadline at most, and write what is known."""
+        futures = [each for one in self.trainings for trial in one.trials for each in trial.returns]
+        wait(futures, max(0.0, deadline - time.time()))
+        self.write()
+        failed = [error for each in futures if each.done() and not each.cancelled() and (error := each.exception())]
+        if failed:
+            print(f"{self.env}: {len(failed)} trials failed, the first with {failed[0]!r}", flush=True)
+        for each in self.trainings:
+            found = each.known()
+            for which in ("curve", "kept"):
+                for trial in found[which][-1:]:
+                    print(f"{self.env} seed {each.seed}, {each.start}, {which}: {_told(trial)}", flush=True)
 
 
 def tried(policy: Path, env: str, seed: int) -> list[float]:
@@ -73,96 +270,35 @@ def tried(policy: Path, env: str, seed: int) -> list[float]:
     return [float(each) for each in evaluate(load(policy), env, episodes=EPISODES, seed=seed).returns]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A policy that other processes are trying, and when it was what had been learned."""
-
-    seconds: float
-    steps: int
-    returns: list[Future[list[float]]]
-
-    def result(self) -> tuple[float, int, float, float]:
-        """Seconds, steps, mean and worst return; waits for the other processes."""
-        found = [each for future in self.returns for each in future.result()]
-        return self.seconds, self.steps, float(np.mean(found)), min(found)
-
-
-def trained(
-    pool: Executor,
-    folder: Path,
-    env: str,
-    algorithm: str,
-    device: str,
-    seed: int,
-    settings: dict[str, Any],
-    limit: float,
-    between: float,
-) -> dict[str, Any]:
-    """One training of `limit` seconds: trials of its policies, some still under way, and the time of each phase.
-
-    Policies are in `folder` until they have been tried."""
-    trials: list[Trial] = []
-    phases: dict[str, float] = {}
-    saving = 0.0
-    began = time.perf_counter()
-    agent = made(env, algorithm, device, seed, settings)
-    next_trial = between
-    while True:
-        record = agent.run_epoch()
-        phases = {name: phases.get(name, 0.0) + spent for name, spent in record.seconds.items()}
-        now = time.perf_counter() - began - saving
-        if now >= next_trial or now >= limit:
-            last, path = now >= limit, folder / f"{seed}-{agent.epoch}.safetensors"
-            agent.save(path)
-            saving = time.perf_counter() - began - now
-            seeds = range(SEED, SEED + (FINAL_EPISODES if last else EPISODES), EPISODES)
-            futures = [pool.submit(tried, path, env, first) for first in seeds]
-            trials.append(Trial(now, agent.num_timesteps, futures))
-            if last:
-                break
-            next_trial = now + between
-    agent.close()
-    return {"seed": seed, "trials": trials, "phases": phases, "epochs": agent.epoch, "states": agent.dictionary_sizes}
-
-
-def judged(training: dict[str, Any], env: str) -> dict[str, Any]:
-    """A training with the results of its trials instead of the trials: its curve of seconds, steps and returns."""
-    curve = [trial.result() for trial in training.pop("trials")]
-    for now, steps, mean, worst in curve:
-        print(f"{env} seed {training['seed']}: {now:.1f} s, {steps:,} steps, {mean:.0f}, worst {worst:.0f}", flush=True)
-    return {**training, "curve": curve}
+def measure(options: argparse.Namespace) -> None:
+    """Train what is planned, as far as it fits."""
+    deadline = time.time() + options.until
+    with tempfile.TemporaryDirectory() as folder, judges() as pool:
+        caches, measured = options.cache or Path(folder) / "caches", dict[str, Measurement]()
+        for plan in map(Plan.of, options.plan.split(";")):
+            cache = caches / plan.env.replace("/", "-")
+            start = "cached" if cache.is_dir() and any(cache.iterdir()) else "cold"
+            os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache)  # the process that trains reads it
+            rules = Rules(plan.env, options.algorithm, options.device, _settings(options), options.between,
+                          options.compiling, deadline - JUDGING, Path(folder))  # fmt: skip
+            here, there = SPAWN.Pipe(duplex=False)
+            process = SPAWN.Process(target=train, args=(plan, rules, start, there))
+            process.start()
+            there.close()
+            measured.setdefault(plan.env, Measurement(plan.env, options)).follow(here, pool)
+            process.join()
+        for one in measured.values():
+            one.finish(deadline)
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def judges() -> ProcessPoolExecutor:
     """Processes beside the training's that try policies meanwhile."""
-    return ProcessPoolExecutor(max(1, len(os.sched_getaffinity(0)) - 3), multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(max(1, len(os.sched_getaffinity(0)) - 3), SPAWN)
 
 
-def measure(options: argparse.Namespace) -> None:
-    settings = {name: _value(text) for name, text in (each.split("=", 1) for each in options.set)}
-    fixed = options.env, options.algorithm, options.device
-    found: dict[str, Any] = {"env": options.env, "algorithm": options.algorithm, "settings": settings,
-                             "note": options.note, "header": header("jax", "mujoco-mjx"),
-                             "device": _device(options.device)}  # fmt: skip
-    found["compilation"] = compilation(*fixed, settings)
-    print("compilation", found["compilation"], flush=True)
-    path = options.folder / f"{options.env.replace('/', '-')}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    found["seeds"] = []
-
-    def keep(training: dict[str, Any]) -> None:
-        found["seeds"].append(judged(training, options.env))
-        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
-
-    with tempfile.TemporaryDirectory() as folder, judges() as pool:
-        timing = options.seconds, options.between
-        before: list[dict[str, Any]] = []
-        for seed in options.seeds:
-            training = trained(pool, Path(folder), *fixed, seed, settings, *timing)
-            for other in before:  # tried meanwhile, so that nothing waits
-                keep(other)
-            before = [training]
-        keep(*before)
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    return {name: _value(text) for name, text in (each.split("=", 1) for each in options.set)}
 
 
 def _value(text: str) -> Any:
@@ -178,54 +314,27 @@ def _device(name: str) -> str:
     return str(found(name).device_kind)
 
 
-def page(options: argparse.Namespace) -> None:
-    """Write results/gpu.md from the measurements in the folder, and what was measured of the simulation alone."""
-    parts = ["# Training on a GPU\n", INTRODUCTION]
-    for path in sorted(options.folder.glob("*.json")):
-        parts.append(section(json.loads(path.read_text(encoding="utf-8"))))
-    parts.append(SIMULATION.read_text(encoding="utf-8"))
-    (RESULTS / "gpu.md").write_text("\n".join(parts), encoding="utf-8")
-
-
-def section(found: dict[str, Any]) -> str:
-    """The part of the page about one environment."""
-    goals = GOALS[found["env"]]
-    compiling = found["compilation"]["with"] - found["compilation"]["without"]
-    lines = [f"## {found['env']}\n", found["header"], f"- device: {found['device']}",
-             f"- algorithm: {found['algorithm']}, {_shown(found['settings'])}",
-             f"- compilation: {compiling:.0f} s, in no other figure{found.get('note', '')}\n",
-             "| seed | " + " | ".join(f"seconds to {goal:,}" for goal in goals) + " | best trial | at the end |",
-             "|---" * (len(goals) + 3) + "|"]  # fmt: skip
-    for each in found["seeds"]:
-        reached = [next((f"{now:.0f}" for now, _, mean, _ in each["curve"] if mean >= goal), "-") for goal in goals]
-        at, _, best, _ = max(each["curve"], key=lambda trial: trial[2])
-        now, steps, mean, worst = each["curve"][-1]
-        end = f"{mean:,.0f} (worst of {FINAL_EPISODES}: {worst:,.0f}), {now:.0f} s, {steps / 1e6:.1f} M steps"
-        lines.append(f"| {each['seed']} | {' | '.join(reached)} | {best:,.0f}, {at:.0f} s | {end} |")
-    phases = [{name: each["phases"][name] / each["epochs"] for name in each["phases"]} for each in found["seeds"]]
-    mean_of = {name: float(np.mean([one.get(name, 0.0) for one in phases])) for name in phases[0]}
-    shown = ", ".join(f"{name} {1e3 * spent:.0f}" for name, spent in mean_of.items())
-    return "\n".join([*lines, f"\nMilliseconds of an epoch: {shown}.\n"])
-
-
-def _shown(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "default settings"
+def _told(trial: dict[str, float]) -> str:
+    return (f"{trial['seconds']:.1f} s, of which compiling {trial['compiling']:.1f}, {trial['steps']:,} steps, "
+            f"{trial['mean']:.0f}, worst of {trial['episodes']} {trial['worst']:.0f}")  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("measure", "page"))
-    parser.add_argument("--env", default="Ant-v5", choices=tuple(GOALS))
+    parser.add_argument("--plan", default="Ant-v5:0-4:300,45", help="ENV:SEEDS:SECONDS[;...]")
+    parser.add_argument("--until", type=float, default=np.inf, help="seconds of this process, everything included")
+    parser.add_argument("--compiling", type=float, default=COMPILING, help="seconds that compilation may take")
+    parser.add_argument("--cache", type=Path, help="folder for compiled programs that outlasts this process")
+    parser.add_argument("--name", nargs="*", default=[], help="further parts of the files' names")
     parser.add_argument("--algorithm", default="rsa2c-kme")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--between", type=float, default=5.0, help="seconds of training between trials")
+    parser.add_argument("--between", type=float, default=3.0, help="seconds of training between trials")
     parser.add_argument("--set", nargs="*", default=[], help="further settings, name=value")
-    parser.add_argument("--note", default="", help="said on the page after the time of compilation")
     parser.add_argument("--folder", type=Path, default=RESULTS / "gpu")
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu.md", help="where the page is written")
     options = parser.parse_args()
-    measure(options) if options.step == "measure" else page(options)
+    measure(options) if options.step == "measure" else write_page(options.folder, options.out)
 
 
 if __name__ == "__main__":

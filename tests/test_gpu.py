@@ -15,10 +15,12 @@ import pytest
 from rsa2c import RSA2C, evaluate
 from rsa2c.algorithm import phases, plausible
 from rsa2c.algorithm.fits import Fits
+from rsa2c.algorithm.keeping import keep_best
 from rsa2c.algorithm.reweighting import _lambda_returns
 from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Block, Samples, raw_states, states
 from rsa2c.algorithm.shares import Rollout
+from rsa2c.algorithm.state import KEEP, environment_seed, generator
 from rsa2c.errors import ConfigError, EnvError
 from rsa2c.kernel.algebra import NUMPY
 from rsa2c.kernel.dictionary import Dictionary
@@ -32,6 +34,7 @@ from rsa2c.gpu.algebra import DeviceAlgebra  # noqa: E402
 from rsa2c.gpu.device import computing, found  # noqa: E402
 from rsa2c.gpu.environments import environment  # noqa: E402
 from rsa2c.gpu.rollout import Acting, begun, rollout  # noqa: E402
+from rsa2c.gpu.workers import TRIAL_EPISODES  # noqa: E402
 
 AGREES = {"rtol": 1e-9, "atol": 1e-9}
 SMALL = {"n_envs": 16, "horizon": 24, "capacity": 64, "initial_centres": 40, "value_damping": 0.3}
@@ -390,6 +393,58 @@ def test_environments_with_a_functional_interface_train_and_are_evaluated():
         assert agent.env_id == "Integrator" and agent.workers.env.features == 2
         agent.learn(2 * 16 * 24)
         assert agent.epoch == 1 and evaluate(agent, agent.source, episodes=1).lengths[0] <= 1000
+
+
+def episode_by_numpy(policy, place, speed, steps):
+    """Return and length of an `Integrator`'s episode, step by step."""
+    total, t = 0.0, 0
+    while t < steps and abs(place) <= 3.0:
+        speed += 0.1 * policy.bounds.action(policy.mean(np.array([[place, speed]])))[0, 0]
+        total += 1.0 - place**2
+        place, t = place + 0.1 * speed, t + 1
+    return total, t
+
+
+def test_policies_tried_side_by_side_do_as_each_does_step_by_step():
+    """Two policies from the same starts, one that stays and one that runs away: its episodes are over early."""
+    with closing(RSA2C(Integrator(), "advanced-ac", device="jax-cpu", **SMALL)) as agent:
+        agent.learn(2 * 16 * 24)
+        policy, workers, steps = agent.policy, agent.workers, 120
+        away = replace(policy, mean=replace(policy.mean, coefficients=np.full_like(policy.mean.coefficients, 9.0)))
+        total, lengths = workers._tried([policy, away], steps, 7, None)
+        starts, _ = jax.random.split(jax.random.PRNGKey(7))
+        starts = np.asarray([workers.env.reset(key).obs for key in jax.random.split(starts, total.shape[1])], float)
+    for k, each in enumerate((policy, away)):
+        expected = np.array([episode_by_numpy(each, *start, steps) for start in starts])
+        same = lengths[k] == expected[:, 1]
+        assert same.mean() > 0.95  # in single precision an episode may end a step earlier or later
+        assert np.allclose(total[k][same], expected[same, 0], rtol=1e-3, atol=1e-2)
+    assert lengths[0].max() == steps > lengths[1].max()
+    assert np.array_equal(workers.side_by_side([policy, away], steps, 7), total)
+    alone, longest = workers.first_episodes(away, steps, 7)
+    assert np.allclose(alone, total[1], rtol=1e-4, atol=1e-3) and longest == lengths[1].max()
+
+
+def test_the_best_policy_is_kept_on_a_device(agent, monkeypatch):
+    """The first is kept, a worse one never, and one that only does better in every other episode neither."""
+    state, config, workers = agent.state, agent.config.updated(keep="best"), agent.workers
+    state, before = replace(state, steps=workers.steps_between_trials), workers.steps_between_trials - 1
+    assert keep_best(replace(state, steps=before), 0, workers, config) is None, "no trial is due"
+    first = keep_best(state, before, workers, config)
+    assert first.policy is state.policy and first.episodes == TRIAL_EPISODES
+    assert first.score == pytest.approx(workers.side_by_side([state.policy], 200, seed_of_trial(state, config)).mean())
+    opposite = replace(state.policy.mean, coefficients=-state.policy.mean.coefficients)
+    other = replace(state, policy=replace(state.policy, mean=opposite), kept=first)
+    for newest, kept in ((np.full(64, -1.0), False), (np.tile([5.0, -1.0], 32), False), (np.full(64, 5.0), True)):
+        returns = np.stack([newest, np.zeros(64)])
+        monkeypatch.setattr(workers, "side_by_side", lambda *_, returns=returns: returns)
+        found = keep_best(replace(other, kept=replace(first, score=0.0)), before, workers, config)
+        assert (found.policy is other.policy) == kept and found.score == (5.0 if kept else 0.0)
+        assert found.episodes == (TRIAL_EPISODES if kept else 2 * TRIAL_EPISODES)
+
+
+def seed_of_trial(state, config):
+    return environment_seed(generator(config, state.epoch, KEEP))
 
 
 def test_training_stops_and_goes_on_to_the_same_bytes(agent, tmp_path):

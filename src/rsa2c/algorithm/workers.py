@@ -82,6 +82,8 @@ class Workers:
     """What environments carry over to the next epoch, (n_envs, ...) each; nothing where every epoch starts afresh."""
     steps_between_trials: int | None = None
     """Training steps between two trials of the policy; None leaves them to `keeping.py`."""
+    tries_side_by_side = False
+    """Whether many episodes of several policies take hardly longer than one, with `side_by_side`."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], config: Config) -> None:
         self.n_envs, self.episode_limit = env.num_envs, episode_limit(env)
@@ -115,6 +117,12 @@ class Workers:
         length; `errors` (n_envs, d) are standard deviations of noise on the observations."""
         returns, lengths = zip(*self.ask("first_episodes", policy, steps, seed, errors), strict=True)
         return np.concatenate(returns), max(lengths)
+
+    def side_by_side(
+        self, policies: Sequence[GaussianPolicy], steps: int, seed: int, errors: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """(policies, episodes): the same for several policies from the same starts, where that takes no longer."""
+        raise NotImplementedError
 
     def start_states(self, count: int, seed: int) -> NDArray[Any]:
         """At least `count` first observations, from seeds that follow on `seed`."""

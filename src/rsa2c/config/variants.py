@@ -54,7 +54,7 @@ SIDE_BY_SIDE: dict[str, Any] = {
     "kl_halving": 30_000_000,
     "kl_largest": None,
     "batch_doubling": None,
-    "keep": "last",  # a trial takes as long as dozens of epochs
+    "keep": "last",  # a trial takes as long as dozens of epochs, and has a program of its own to compile
     "epochs_between_evaluations": 100,
 }
 """What the preset `default` has instead on a GPU, where an epoch is a few steps of thousands of environments."""

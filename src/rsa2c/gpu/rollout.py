@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -132,22 +132,54 @@ def _step(
 
 @cache
 def trial(env: Environment, n: int, steps: int, squash: str) -> Callable[..., tuple[Array, Array]]:
-    """The compiled trial of a policy: returns (n,) of first episodes without exploration, and their lengths (n,); a
-    function of a key, the policy, and standard deviations (n, d) of noise on the observations, None for none."""
+    """The compiled trial of p policies: returns (p, n) of first episodes without exploration, and their lengths (p, n).
+
+    A function of a key, the policies as arrays with p in front, and standard deviations (n, d) of noise on the
+    observations, None for none. Policies have the same starts. It ends with the last episode.
+    """
+
+    def mean(acting: Acting, seen: Array) -> Array:
+        return features(measured(seen, acting.metric), acting.centres) @ acting.coefficients
 
     def run(key: Array, acting: Acting, errors: Array | None = None) -> tuple[Array, Array]:
-        def step(now: tuple[State, Array, Array, Array], t: Array) -> tuple[tuple[State, Array, Array, Array], None]:
-            states, total, lengths, running = now
-            seen = sensed(jax.vmap(env.observe)(states), errors, jax.random.fold_in(sensing, t))
-            mean = features(measured(seen, acting.metric), acting.centres) @ acting.coefficients
-            states, rewards, terminated, truncated = jax.vmap(env.step)(states, squashed(env, mean, squash))
-            now = states, total + jnp.where(running, rewards, 0.0), lengths + running, running
-            return (*now[:3], running & ~(terminated | truncated)), None
-
         starting, sensing = jax.random.split(key)
         start = jax.vmap(env.reset)(jax.random.split(starting, n))
-        begun = start, jnp.zeros(n, jnp.float32), jnp.zeros(n, jnp.int32), jnp.ones(n, bool)
-        (_, total, lengths, _), _ = jax.lax.scan(step, begun, jnp.arange(steps))
+        every, counts = _Sided(len(acting.sigma), n), (len(acting.sigma), n)
+
+        def going(now: tuple[Any, ...]) -> Array:
+            return (now[0] < steps) & now[-1].any()
+
+        def step(now: tuple[Any, ...]) -> tuple[Any, ...]:
+            t, states, total, lengths, running = now
+            noisy = partial(sensed, errors=errors, key=jax.random.fold_in(sensing, t))
+            seen = jax.vmap(noisy)(every.apart(jax.vmap(env.observe)(states)))
+            actions = squashed(env, every.joined(jax.vmap(mean)(acting, seen)), squash)
+            states, rewards, terminated, truncated = jax.vmap(env.step)(states, actions)
+            total += jnp.where(running, every.apart(rewards), 0.0)
+            return t + 1, states, total, lengths + running, running & ~every.apart(terminated | truncated)
+
+        states = jax.tree.map(every.repeated, start)
+        first = 0, states, jnp.zeros(counts, jnp.float32), jnp.zeros(counts, jnp.int32), jnp.ones(counts, bool)
+        _, _, total, lengths, _ = jax.lax.while_loop(going, step, first)
         return total, lengths
 
     return jax.jit(run)
+
+
+class _Sided(NamedTuple):
+    """The environments of `policies` policies side by side, n of each."""
+
+    policies: int
+    n: int
+
+    def repeated(self, rows: Array) -> Array:
+        """(n, ...) for each policy: (policies n, ...)."""
+        return jnp.tile(rows, (self.policies, *[1] * (rows.ndim - 1)))
+
+    def apart(self, rows: Array) -> Array:
+        """(policies n, ...) as (policies, n, ...)."""
+        return rows.reshape(self.policies, self.n, *rows.shape[1:])
+
+    def joined(self, rows: Array) -> Array:
+        """(policies, n, ...) as (policies n, ...)."""
+        return rows.reshape(self.policies * self.n, *rows.shape[2:])
