@@ -177,6 +177,13 @@ def test_a_claim_on_time_fails_by_one_method_and_holds_only_with_all(tmp_path):
     assert claims.judge(Selection([], few), kme_only, PENDULUM, "default").verdict == OPEN, "five seeds for clocks too"
 
 
+def test_every_variant_that_was_timed_alone_counts(tmp_path):
+    timed = alone(tmp_path, *SLOWEST_SAC, rows("rsa2c-cme", 0.3), rows("advanced-ac", 0.19))
+    assert verdict("ppo_slower", alone=timed) == HOLDS
+    assert verdict("lower_runtime_than_sac", alone=timed) == HOLDS
+    assert verdict("modest_runtime_overhead", alone=timed) == FAILS, "CME takes half as long again"
+
+
 def test_time_must_agree_on_every_simulator(tmp_path):
     claim = dataclasses.replace(paper.claim("ppo_slower"), against=("rsa2c-kme",))
     slow = (rows("ppo", 8.0), rows("rsa2c", 0.2))

@@ -132,7 +132,10 @@ def test_missing_runs_are_named():
     assert settle(judged("fixed_weights_not_robust", ours, unknown)) == (
         "runs of uniform-shap, advanced-ac that measured it")  # fmt: skip
     timed = judged("ppo_slower", ours)
-    assert timed.verdict == SHARED and settle(timed).startswith("trainings of ppo, rsa2c-kme")
+    wanted = "trainings of ppo, rsa2c-kme, rsa2c-cme that have a machine to themselves"
+    assert timed.verdict == SHARED and settle(timed) == f"{wanted}: benchmarks/time_to_solution.py"
+    for id, environment in (("cost_scales_with_dictionary", PENDULUM), ("fastest_to_solution_walker", WALKER)):
+        assert settle(judged(id, environment=environment)).endswith("which no benchmark makes")
 
 
 def test_spacing_that_hides_an_effect_is_told_from_noise():

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from rsa2c.baselines.settings import BASELINES, PRESET
+from rsa2c.reproduce.alone import AGENTS, ENVIRONMENT
 from rsa2c.reproduce.findings import FEWEST_SEEDS, OPEN, SHARED, Comparison, Finding, combined
 from rsa2c.reproduce.measures import COUNTED
 from rsa2c.reproduce.selection import TWINS
@@ -22,10 +24,20 @@ def settle(finding: Finding) -> str:
     Numbers of seeds are those at which the claim would be settled if every effect and spread stayed as observed.
     """
     if finding.verdict == SHARED:
-        return f"trainings of {', '.join(finding.missing)} that have a machine to themselves"
+        return _clocked(finding)
     if finding.verdict != OPEN:
         return ""
     return "; ".join([*_missing(finding), *_more_seeds(finding)]) or "runs that measured what it is about"
+
+
+def _clocked(finding: Finding) -> str:
+    """The trainings alone that a claim about the clock lacks, and what makes them."""
+    timed = {(ENVIRONMENT, *agent) for agent in AGENTS.values()}
+    own = {name: PRESET if name in BASELINES else finding.preset for name in finding.missing}
+    said = f"trainings of {', '.join(finding.missing)} that have a machine to themselves"
+    if finding.claim.statistic != "epoch_growth" and all((finding.environment, *item) in timed for item in own.items()):
+        return said + ": benchmarks/time_to_solution.py"
+    return said + ", which no benchmark makes"
 
 
 def _missing(finding: Finding) -> list[str]:
