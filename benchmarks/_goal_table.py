@@ -11,8 +11,10 @@ import numpy as np
 from _provenance import header
 
 Row = dict[str, Any]
+KERNEL_AGENTS = {"rsa2c": "rsa2c-kme", "rsa2c-cme": "rsa2c-cme", "advanced-ac": "advanced-ac"}
+"""The variants of rsa2c, by the names that rows have."""
 AGENTS = {
-    "rsa2c": "rsa2c-kme, default settings",
+    **{agent: f"{variant}, default settings" for agent, variant in KERNEL_AGENTS.items()},
     "ppo": "Stable-Baselines3's PPO",
     "sbx-ppo": "SBX's PPO",
     "sac": "Stable-Baselines3's SAC",
@@ -32,7 +34,7 @@ INTRODUCTION = """\
 Training on Pendulum-v1 until the mean return over 20 fixed start states, tried in Gymnasium, reaches -200. Within a
 table everybody trains on the same simulator, on one core and one thread. SBX is Stable-Baselines3 in JAX. Peers have
 RL-Zoo's settings, which were tuned for the return after 100,000 (PPO) and 20,000 steps (SAC) and not for this race;
-SBX's PPO has no state-dependent exploration. Agents are tried after each epoch (rsa2c), each rollout of 4,096 steps
+SBX's PPO has no state-dependent exploration. Agents are tried after each epoch (rsa2c's), each rollout of 4,096 steps
 (PPO) or every 500 steps (SAC); that time is not counted. Nor is compilation, which the last lines have. Cells are
 the median over seeds with the least and the most; ratios are of medians, and below 1 the peer is better. A training
 tried often and stopped at the first success stops at a lucky moment: the return from 100 other starts says what the

@@ -44,11 +44,12 @@ Every table compares three results: the number in the paper, ours with the prese
 `default`. The preset `paper` uses the paper's algorithm and settings, and our own settings where the paper gives none;
 `src/rsa2c/envs/known` documents which. `python benchmarks/results_page.py` makes this page from the records under
 `results/`, which `rsa2c reproduce` writes: `runs.csv` has one row per run, with its commit, and `returns.csv` one
-row per run and noise level. Experiments that were not run are missing, and nothing is filled in from elsewhere.
+row per run and noise level. Experiments that were not run are missing, and nothing is filled in from elsewhere, but for
+one variant that is another: where Uniform SHAP was not trained, its rows have Advanced AC's runs and say so.
 
-`default` is what that preset was at the commits that each study names. Since then one general rule has taken its place
-nearly everywhere, Pendulum-v1 included, and the studies have not been repeated with it; `results/suite.md` measures
-today's default. The preset `paper` has not changed.
+`default` is what that preset was at the commits that each study names. One general rule has taken its place nearly
+everywhere since the studies of Pendulum-v1 and the LQR task were run; `results/suite.md` measures it. Other studies say
+at their head whether their runs are of an earlier version. The preset `paper` has not changed.
 
 The paper is "{title}" by {authors}; its code is at {code}.
 

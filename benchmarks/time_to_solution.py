@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 import rsa2c
-from _goal_table import AGENTS, SIMULATORS, write_page
+from _goal_table import AGENTS, KERNEL_AGENTS, SIMULATORS, write_page
 from _provenance import RESULTS
 from _suite_run import ROWS, machine, read_rows
 from _watch import Solution, Watch
@@ -93,10 +93,10 @@ def peer(
 
 def solved(agent: str, simulator: str, seed: int, warm_up: bool = False) -> Solution:
     """One training of an agent of the tables."""
-    name = agent.removeprefix("sbx-")
+    name = "rsa2c" if agent in KERNEL_AGENTS else agent.removeprefix("sbx-")
     limit = WARM_UP[name] if warm_up else LIMITS[name]
-    if agent == "rsa2c":
-        return ours(seed, simulator=simulator, limit=limit)
+    if agent in KERNEL_AGENTS:
+        return ours(seed, KERNEL_AGENTS[agent], simulator, limit)
     return peer(name, seed, "sbx" if agent.startswith("sbx-") else "stable_baselines3", simulator, limit)
 
 
@@ -117,7 +117,8 @@ def cold(agent: str, simulator: str, seed: int) -> dict[str, Any]:
 def missing(options: argparse.Namespace) -> Iterator[tuple[str, str, int, bool]]:
     """Agent, simulator, seed of the runs that were asked for and have no row yet, and whether they begin cold."""
     has = {name: find_spec(name) is not None for name in ("stable_baselines3", "sbx", "envpool")}
-    needed = {agent: "sbx" if agent.startswith("sbx-") else "stable_baselines3" for agent in AGENTS if agent != "rsa2c"}
+    peers = [agent for agent in AGENTS if agent not in KERNEL_AGENTS]
+    needed = {agent: "sbx" if agent.startswith("sbx-") else "stable_baselines3" for agent in peers}
     agents = [agent for agent in options.agents if has.get(needed.get(agent, ""), True)]
     simulators = [simulator for simulator in options.simulators if has.get(simulator, True)]
     for name in dict.fromkeys([*options.agents, *options.simulators]):

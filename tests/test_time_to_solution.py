@@ -56,6 +56,14 @@ def test_the_table_has_medians_and_ratios_to_ours_on_the_same_simulator():
     )
 
 
+def test_every_variant_has_a_line_and_its_ratio_to_the_first():
+    rows = [row("rsa2c", 0, 0.2, 7_000), row("rsa2c-cme", 0, 0.3, 7_000), row("advanced-ac", 0, 0.1, 14_000)]
+    lines = _goal_table.table(rows).splitlines()[2:]
+    assert [line.split(" | ")[0].strip("| ") for line in lines] == [
+        f"{name}, default settings" for name in ("rsa2c-kme", "rsa2c-cme", "advanced-ac")]  # fmt: skip
+    assert lines[2].endswith("| 0.5 | 2 |")
+
+
 def test_a_run_that_never_arrives_counts_as_the_last():
     arrived = [row("ppo", 0, 8.0, 20_480), row("ppo", 1, 9.0, 24_576)]
     lost = {**row("ppo", 2, 0.0, 0), "solved": False}

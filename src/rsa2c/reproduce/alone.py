@@ -20,7 +20,13 @@ from rsa2c.reproduce.selection import thresholds
 
 ROWS = Path("time_to_solution") / "runs.jsonl"
 ENVIRONMENT = "Pendulum-v1"
-AGENTS = {"rsa2c": ("rsa2c-kme", "default"), "sac": ("sac", PRESET), "ppo": ("ppo", PRESET)}
+AGENTS = {
+    "rsa2c": ("rsa2c-kme", "default"),
+    "rsa2c-cme": ("rsa2c-cme", "default"),
+    "advanced-ac": ("advanced-ac", "default"),
+    "sac": ("sac", PRESET),
+    "ppo": ("ppo", PRESET),
+}
 """Agents of the rows that the paper has too: variant and preset."""
 LARGEST_LOAD = 1.5
 """Load average: one training alone has about 1, a second process makes it 2."""

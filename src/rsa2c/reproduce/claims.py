@@ -3,7 +3,9 @@
 A claim says that its subject is higher or lower than what it is compared with (or than zero), similar, or at most
 that. Each comparison has a range in which the claim holds; it holds if its whole interval is inside, fails if its
 whole interval is outside, and is inconclusive otherwise, or with fewer than `FEWEST_SEEDS` seeds on one side. A claim
-holds when every comparison it makes was made and holds; it does not hold when one fails.
+that one method is better than another fails, too, if its whole interval is below an effect that matters
+(`effects.NEGLIGIBLE`). A claim holds when every comparison it makes was made and holds; it does not hold when one
+fails.
 
 Fewer seeds do for two kinds of claims. What is counted and not sampled has the range over all pairs of runs as its
 interval, and one run of each method is enough. What can be reached is proved by one run that reaches it, and what
@@ -21,7 +23,7 @@ measured alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,8 +31,8 @@ import numpy as np
 
 from rsa2c import statistics
 from rsa2c.baselines.settings import BASELINES, PRESET
-from rsa2c.reproduce.effects import claimed_range, effect_of, of_best_run
-from rsa2c.reproduce.findings import FAILS, HOLDS, OPEN, SHARED, Comparison, Finding
+from rsa2c.reproduce.effects import claimed_range, effect_of, negligible, of_best_run
+from rsa2c.reproduce.findings import FAILS, HOLDS, NOISE_LEVELS, Comparison, Finding, combined
 from rsa2c.reproduce.measures import (
     ARRIVALS,
     BUDGETS,
@@ -48,11 +50,8 @@ from rsa2c.reproduce.measures import (
 )
 from rsa2c.reproduce.paper import Claim
 from rsa2c.reproduce.records import Record
-from rsa2c.reproduce.selection import UNSTABLE, Selection
+from rsa2c.reproduce.selection import TWINS, UNSTABLE, Selection
 from rsa2c.statistics import Estimate
-
-NOISE_LEVELS = (0.0, 0.001, 0.005, 0.01)
-"""The variances of the paper's main noise tables."""
 
 Runs = dict[str, list[Record]]
 Values = dict[str, list[float]]
@@ -61,7 +60,8 @@ Values = dict[str, list[float]]
 def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Finding:
     """One claim against our runs of one environment and preset."""
     cases = list(_cases(study, claim, environment, preset))
-    pairs = len(claim.subject) * max(len(claim.against), 1) * (2 if claim.one_run else 1)  # its best run too
+    pairs = _distinct(claim.subject) * max(_distinct(claim.against), 1)
+    pairs *= 2 if claim.one_run else 1  # its best run too
     level = 1.0 - (1.0 - statistics.LEVEL) / max(len(cases) * pairs, 1)
     comparisons: list[Comparison] = []
     measured = []
@@ -78,8 +78,14 @@ def judge(study: Selection, claim: Claim, environment: str, preset: str) -> Find
     methods = (*claim.subject, *claim.against)
     missing = [name for name in methods if not all(runs[name] for *_, runs in cases) or not cases]
     unmeasured = [name for name in methods if name not in missing and not all(name in each for each in measured)]
-    verdict = _verdict(claim, comparisons, {*missing, *unmeasured})
-    return Finding(claim, environment, preset, comparisons, missing, verdict, unmeasured)
+    verdict = combined(claim, comparisons, {*missing, *unmeasured})
+    seeds = {name: min(len(runs[name]) for *_, runs in cases) for name in methods} if cases else {}
+    return Finding(claim, environment, preset, comparisons, missing, verdict, unmeasured, seeds)
+
+
+def _distinct(methods: Sequence[str]) -> int:
+    """How many methods there are: bit for bit the same runs are no second chance of a lucky interval."""
+    return len({TWINS.get(name, name) for name in methods})
 
 
 def _cases(study: Selection, claim: Claim, environment: str, preset: str) -> Iterator[tuple[str, Measure, Runs]]:
@@ -173,17 +179,18 @@ def _comparisons(
             if not of[one] or (other and not of[other]):
                 continue
             theirs = of[other] if other else None
-            effect = effect_of(study, claim.statistic, of[one], theirs, level)
+            effect, blur = effect_of(study, claim.statistic, of[one], theirs, level), 0.0
             if soonest is not of:
                 low = effect_of(study, claim.statistic, soonest[one], theirs, level).low
                 high = effect_of(study, claim.statistic, of[one], soonest[other] if other else None, level).high
-                effect = Estimate(effect.value, low, high)
+                effect, blur = Estimate(effect.value, low, high), max(effect.low - low, high - effect.high)
             if claim.direction == "lower":
                 effect = -effect
             name = f"{one} against {other}" if other else one
             seeds = min(len(of[one]), len(of[other])) if other else len(of[one])
             low, high = claimed_range(claim, runs[one], theirs)
-            item = Comparison(one, name, effect, seeds, low, high, case)
+            small = negligible(claim, runs.get(other, []), theirs)
+            item = Comparison(one, name, effect, seeds, low, high, case, negligible=small, blur=blur)
             if claim.statistic in COUNTED:
                 item = replace(item, fewest=1)
             if claim.one_run:
@@ -201,31 +208,3 @@ def _with_best_run(
     name = f"best run of {item.name}"
     single = Comparison(item.subject, name, of_best_run(ours, theirs, level), 1, low, high, item.case, fewest=1)
     return replace(item, best=single, deciding=HOLDS if claim.one_run == "proves" else FAILS)
-
-
-def _verdict(claim: Claim, comparisons: list[Comparison], absent: set[str]) -> str:
-    pairs: dict[str, dict[str, list[str]]] = {}
-    for item in comparisons:
-        pairs.setdefault(item.subject, {}).setdefault(item.name, []).append(item.verdict)
-    of_subject = []
-    for found in pairs.values():
-        levels = _every if claim.noise != "most" else partial(_most, count=len(NOISE_LEVELS))
-        each = [levels(verdicts) for verdicts in found.values()]
-        of_subject.append(_most(each, len(claim.against)) if claim.most else _every(each))
-    verdict = _every(of_subject)
-    needed = set(claim.subject) if claim.most else {*claim.subject, *claim.against}
-    if verdict == FAILS or not needed & absent:
-        return verdict
-    return SHARED if claim.statistic in CLOCKS else OPEN
-
-
-def _every(verdicts: list[str]) -> str:
-    if FAILS in verdicts:
-        return FAILS
-    return HOLDS if verdicts and set(verdicts) == {HOLDS} else OPEN
-
-
-def _most(verdicts: list[str], count: int) -> str:
-    if 2 * verdicts.count(HOLDS) > count:
-        return HOLDS
-    return FAILS if 2 * verdicts.count(FAILS) >= count else OPEN

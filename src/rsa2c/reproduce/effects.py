@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from rsa2c import statistics
 from rsa2c.reproduce import paper
-from rsa2c.reproduce.measures import COUNTED, MEDIANS, SHARES, SPREADS, TIMES
+from rsa2c.reproduce.measures import COUNTED, MEDIANS, RETURNS, SHARES, SPREADS, TIMES
 from rsa2c.reproduce.paper import Claim
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.selection import Selection
@@ -15,6 +15,9 @@ from rsa2c.statistics import Estimate
 
 MARGIN = 0.1
 """Share of what is compared with that still counts as similar and not yet as substantial."""
+NEGLIGIBLE = 0.05
+"""Share of what is compared with, of its return for all that is measured in units of return, up to which an effect is
+too small to matter: a claim of an effect is refuted by an interval that has no larger one."""
 
 
 def effect_of(
@@ -82,6 +85,23 @@ def claimed_range(claim: Claim, runs: list[Record], theirs: list[float] | None) 
     if claim.substantial:
         return margin, np.inf
     return -margin if claim.direction == "similar" else -np.inf, margin
+
+
+def negligible(claim: Claim, runs: list[Record], theirs: list[float] | None) -> float:
+    """The largest effect that is too small to matter, for claims that one method is higher or lower than another; minus
+    infinity if there is none. `runs` are the other method's, and `theirs` what is measured of them.
+
+    What is counted is exact, a probability is no amount, and a claim that says "slightly" is about a small effect.
+    """
+    if theirs is None or claim.direction not in ("higher", "lower") or claim.slight:
+        return -np.inf
+    if claim.statistic in (*COUNTED, *SHARES, "probability_of_improvement", "lqr_spread"):
+        return -np.inf
+    if claim.statistic in TIMES:
+        return NEGLIGIBLE
+    if claim.statistic in RETURNS:
+        return NEGLIGIBLE * abs(float(np.mean([item.mean for item in runs])))
+    return NEGLIGIBLE * abs(float(np.median(theirs) if claim.statistic in MEDIANS else np.mean(theirs)))
 
 
 def _margin(claim: Claim, runs: list[Record], theirs: list[float] | None) -> float:

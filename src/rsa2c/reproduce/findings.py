@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -12,13 +14,19 @@ from rsa2c.reproduce.paper import Claim
 from rsa2c.statistics import Estimate
 
 HOLDS, FAILS, OPEN, SHARED = "holds", "does not hold", "inconclusive", "not measured alone"
+NOISE_LEVELS = (0.0, 0.001, 0.005, 0.01)
+"""The variances of the paper's main noise tables."""
 FEWEST_SEEDS = 5
 """With fewer, complete separation by chance is not rare, and whether scores are normal cannot be checked."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One effect of a claim with the seeds behind its smaller side; the claim holds for effects in (low, high]."""
+    """One effect of a claim with the seeds behind its smaller side.
+
+    The claim holds for effects in (low, high]. An interval of which a part is inside leaves it open, but for one that
+    has nothing above `negligible`: the effect may be there, but is too small to matter.
+    """
 
     subject: str
     name: str
@@ -30,6 +38,10 @@ class Comparison:
     """The noise level, the number of distractors or the simulator, if the claim is about several."""
     fewest: int = FEWEST_SEEDS
     """Seeds that each side needs."""
+    negligible: float = -np.inf
+    """The largest effect that is too small to matter."""
+    blur: float = 0.0
+    """How much of the interval, on either side, is due to the spacing of evaluations: more seeds do not narrow it."""
     best: Comparison | None = None
     """The same of the best run, where one run decides."""
     deciding: str = ""
@@ -45,7 +57,7 @@ class Comparison:
             return OPEN
         if self.low < effect.low and effect.high <= self.high:
             return HOLDS
-        return FAILS if effect.high <= self.low or effect.low > self.high else OPEN
+        return FAILS if effect.high <= max(self.low, self.negligible) or effect.low > self.high else OPEN
 
     @property
     def slack(self) -> float:
@@ -66,6 +78,8 @@ class Finding:
     verdict: str
     unmeasured: list[str] = field(default_factory=list)
     """Methods whose runs lack what the claim is about."""
+    seeds: dict[str, int] = field(default_factory=dict)
+    """Runs of each method, the fewest where there are several cases."""
 
     def __str__(self) -> str:
         shown = []
@@ -81,3 +95,32 @@ class Finding:
         if self.unmeasured:
             shown.append(f"not measured: {', '.join(self.unmeasured)}")
         return "; ".join(shown) or NOTHING
+
+
+def combined(claim: Claim, comparisons: Sequence[Comparison], absent: set[str]) -> str:
+    """The verdict on a claim from its comparisons; `absent` are methods of it that were not run or not measured."""
+    pairs: dict[str, dict[str, list[str]]] = {}
+    for item in comparisons:
+        pairs.setdefault(item.subject, {}).setdefault(item.name, []).append(item.verdict)
+    of_subject = []
+    for found in pairs.values():
+        levels = _every if claim.noise != "most" else partial(_most, count=len(NOISE_LEVELS))
+        each = [levels(verdicts) for verdicts in found.values()]
+        of_subject.append(_most(each, len(claim.against)) if claim.most else _every(each))
+    verdict = _every(of_subject)
+    needed = set(claim.subject) if claim.most else {*claim.subject, *claim.against}
+    if verdict == FAILS or not needed & absent:
+        return verdict
+    return SHARED if claim.statistic in CLOCKS else OPEN
+
+
+def _every(verdicts: list[str]) -> str:
+    if FAILS in verdicts:
+        return FAILS
+    return HOLDS if verdicts and set(verdicts) == {HOLDS} else OPEN
+
+
+def _most(verdicts: list[str], count: int) -> str:
+    if 2 * verdicts.count(HOLDS) > count:
+        return HOLDS
+    return FAILS if 2 * verdicts.count(FAILS) >= count else OPEN

@@ -18,6 +18,9 @@ SHORTEST = 1e-3
 """Seconds. What was reached by the first evaluation may have been reached at once; ratios need a positive time."""
 SPREADS = ("seed_spread", "noise_spread", "lqr_spread")
 """Statistics that are standard deviations over seeds."""
+RETURNS = ("return_difference", "early_return", "seed_spread", "noise_return", "noise_drop", "noise_spread",
+           "distractor_return")  # fmt: skip
+"""Statistics in units of the return."""
 TIMES = ("step_time", "time_to_solution")
 """Statistics that compare the clocks of several runs: their effects are relative differences."""
 CLOCKS = (*TIMES, "epoch_growth")

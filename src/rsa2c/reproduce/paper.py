@@ -102,6 +102,8 @@ class Claim(Source):
     """The figure of the prose that the statistic is to stay within, by its id."""
     substantial: bool = False
     """Whether the claim is about a substantial, large or significant effect: more than a margin."""
+    slight: bool = False
+    """Whether the claim is about a slight or marginal effect: it is not refuted by being small."""
     most: bool = False
     """Whether the claim is about most of `against`, not all."""
     one_run: Literal["proves", "refutes"] | None = None

@@ -10,14 +10,15 @@ from rsa2c.config.released import CriticGuidance
 from rsa2c.reproduce import paper
 from rsa2c.reproduce.cells import Table
 from rsa2c.reproduce.claims import judge
-from rsa2c.reproduce.effects import MARGIN
+from rsa2c.reproduce.effects import MARGIN, NEGLIGIBLE
 from rsa2c.reproduce.findings import FAILS, FEWEST_SEEDS, HOLDS, OPEN, SHARED
 from rsa2c.reproduce.measures import CLOCKS, COUNTED, NOISY
 from rsa2c.reproduce.paper import Claim
 from rsa2c.reproduce.selection import PRESETS, TWINS, Selection
+from rsa2c.reproduce.settling import settle
 
 COLUMNS = ["the paper says", "environment", "preset", "statistic", "effect in the claimed direction", "verdict",
-           "rests on", "note"]  # fmt: skip
+           "rests on", "what would settle it", "note"]  # fmt: skip
 FINAL, ALONG = "final evaluation without noise", "evaluations during training, without noise"
 PROTOCOLS = {
     "return_difference": FINAL,
@@ -47,8 +48,8 @@ def claims_table(study: Selection, environments: Sequence[str], presets: Sequenc
                 if (environment, preset) in ran:
                     finding = judge(study, claim, environment, preset)
                     said, basis = f"“{claim.quote}” ({claim.where})", rests_on(study, claim, environment, preset)
-                    cells = [said, environment, preset, claim.statistic, finding, finding.verdict, basis, claim.note]
-                    rows.append(cells)
+                    judged = [finding, finding.verdict, basis, settle(finding) or None]
+                    rows.append([said, environment, preset, claim.statistic, *judged, claim.note])
     table = Table("claims", "The paper's claims", COLUMNS, rows)
     if rows:
         table.notes.extend(_notes(table))
@@ -102,12 +103,17 @@ def _notes(table: Table) -> list[str]:
         "; ".join(counts) + ".",
         "Effects have the sign that makes what the paper says positive, with intervals over seeds that hold together "
         "with 95% for each claim: Welch's or Student's, of standard deviations (divisor n - 1) normal-theory ones, of "
-        "medians bootstrap ones; a single run has none. For claims that something is similar or small they are plain "
-        f"differences, and up to {MARGIN:.0%} of what is compared counts as similar or small; what the paper calls "
-        "substantial, significant or large must exceed that. If a claim is about several noise levels, the worst is "
-        f"shown. With fewer than {FEWEST_SEEDS} seeds, or if a method of the claim was not run or not measured, it "
-        "cannot hold. The moment a threshold was passed is known up to the spacing of evaluations, by which "
-        "intervals are widened. A method of which no run arrives is judged by that.",
+        "medians bootstrap ones; a single run has none. If a claim is about several noise levels, the worst is shown. "
+        f"With fewer than {FEWEST_SEEDS} seeds, or if a method of the claim was not run or not measured, it cannot "
+        "hold. The moment a threshold was passed is known up to the spacing of evaluations, by which intervals are "
+        "widened. A method of which no run arrives is judged by that. Numbers of seeds that would settle a claim "
+        "assume that effects and spreads stay as observed.",
+        "For claims that something is similar or small, effects are plain differences, and up to "
+        f"{MARGIN:.0%} of what is compared counts as similar or small; what the paper calls substantial, significant "
+        "or large must exceed that. A claim that one method is above or below another is also refuted by an interval "
+        f"without any effect over {NEGLIGIBLE:.0%} in its direction: of the return, for what is in units of return "
+        "(returns, what noise costs, spreads of returns); else of what is compared. Exempt are claims that say "
+        "“slightly”, probabilities, and what is counted.",
         f"Some claims need fewer seeds. {', '.join(COUNTED)} are counted and not sampled: one run of each method is "
         "enough, and intervals are the range over all pairs of runs. What can be reached is proved, and what cannot be "
         "reached is refuted, by one run whose interval over its episodes does it.",
