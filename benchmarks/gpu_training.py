@@ -38,6 +38,7 @@ from numba.core.event import install_timer
 from _gpu_page import GOALS, write_page
 from _provenance import RESULTS, header
 from rsa2c import RSA2C, evaluate, load
+from rsa2c.algorithm.threads import limited_threads
 
 SPAWN = multiprocessing.get_context("spawn")
 EPISODES, SEED = 10, 20_000
@@ -180,14 +181,19 @@ def train(plan: Plan, rules: Rules, start: str, to: Connection) -> None:
 
 def _train(rules: Rules, seed: int, given: float, to: Connection) -> None:
     """One training of `given` seconds without compilation, or until the deadline."""
-    compiling, phases = Compiling(), dict[str, float]()
+    compiling, phases, durations = Compiling(), dict[str, float](), list[float]()
     began, saving, next_trial = time.perf_counter(), 0.0, 0.0
     with compiling.listening():
         agent = RSA2C(rules.env, rules.algorithm, device=rules.device, seed=seed, **rules.settings)
-        facts = {"construction": time.perf_counter() - began, "device": _device(rules.device), "phases": phases}
+        facts = {"construction": time.perf_counter() - began, "device": _device(rules.device), "phases": phases,
+                 "durations": durations}  # fmt: skip
         kept_steps = -1
         while True:
-            for name, spent in agent.run_epoch().seconds.items():
+            before = time.perf_counter()
+            with limited_threads(agent.config.threads):  # as `learn` does
+                record = agent.run_epoch()
+            durations.append(round(time.perf_counter() - before, 4))
+            for name, spent in record.seconds.items():
                 phases[name] = phases.get(name, 0.0) + spent
             now, compiled = time.perf_counter() - began - saving, compiling.seconds
             over = now - compiled >= given or time.time() >= rules.deadline

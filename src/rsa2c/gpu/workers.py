@@ -46,8 +46,8 @@ class DeviceWorkers(Workers):
     fits = DeviceFits()
     tries_side_by_side = True
     steps_between_trials = 5_000_000
-    """A trial of the two policies has a thousand steps one after the other, about 3 ms each on an H200, and so many
-    training steps take half a minute on Ant-v5: a tenth of the time."""
+    """A trial has a thousand steps one after the other, as many as the rollouts of 60 epochs, but of few environments.
+    So many training steps take about half a minute on Ant-v5 (results/gpu.md)."""
 
     def __init__(self, env: Environment, config: Config) -> None:
         check(config)
