@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from rsa2c import RSA2C, files
-from rsa2c.algorithm import guidance
 from rsa2c.algorithm.snapshot import UPGRADES, Snapshot
 from rsa2c.attribution import Explanation
 from rsa2c.config import AgreementGuidance
@@ -142,24 +141,25 @@ def test_version_4_took_the_floor_of_weights_as_it_was_set(tmp_path, monkeypatch
 
 def with_null(tensors, level=0.0):
     """The tensors as they were while shadow features showed a null level."""
-    tensors = {name: tensor for name, tensor in tensors.items() if name != "importances/squares"}
-    return {**tensors, "importances/null": np.full(len(tensors["importances/moments"]), level)}
+    tensors = dict(tensors)
+    moments = tensors.pop("importances/agreed")
+    del tensors["importances/alone"]
+    return {**tensors, "importances/moments": moments, "importances/null": np.full(len(moments), level)}
 
 
 def test_version_5_knew_a_null_level_and_no_doubt(tmp_path, monkeypatch):
     agent = RSA2C("Pendulum-v1", seed=1, n_envs=2, attribution_every=1, attribution_warmup=1).learn(3_000)
     agent.save(tmp_path / "new.safetensors")
     tensors, metadata = read_tensors(tmp_path / "new.safetensors", "model", {})
-    level = 0.25 * float(np.median(agent.importances.moments))
+    level = 0.25 * float(np.median(agent.importances.agreed))
     with monkeypatch.context() as patch:
         patch.setattr(files.versions, "VERSION", 5)
         old = {**metadata, "config": {**metadata["config"], "guidance": "shadow"}}
         write_tensors(tmp_path / "old.safetensors", with_null(tensors, level), old)
     snapshot = Snapshot.load(tmp_path / "old.safetensors")
-    importances, expected = snapshot.state.importances, np.maximum(agent.importances.moments - 2 * level, 0.0)
-    np.testing.assert_allclose(importances.moments, expected)
-    certain = np.maximum(expected - guidance.NEGLIGIBLE * expected.max(axis=1, keepdims=True), 0.0)
-    np.testing.assert_allclose(importances.certain(0.94), certain)
+    importances, expected = snapshot.state.importances, np.maximum(agent.importances.agreed - 2 * level, 0.0)
+    np.testing.assert_allclose(importances.agreed, expected)
+    np.testing.assert_array_equal(importances.alone, importances.agreed)
     assert expected.any() and isinstance(snapshot.config.guidance, AgreementGuidance)
 
 

@@ -6,8 +6,8 @@ import pytest
 from rsa2c.algorithm import guidance
 from rsa2c.algorithm.guidance import (
     Importances,
+    Measured,
     attribution_critics,
-    effective,
     measure,
     measure_value,
     value_critic,
@@ -34,10 +34,12 @@ def halves(states, targets, rng, centres=200):
     return attribution_critics(states, targets, first, "rbf", centres, rng)
 
 
-def averaged(measurements, decay=0.97, explained=1.0):
-    importances = Importances.none(np.shape(measurements)[-1])
-    for moments in map(np.atleast_2d, measurements):
-        importances = importances.updated(moments, np.full(len(moments), explained), decay)
+def averaged(agreed, alone=None, explained=1.0, decay=0.97):
+    """Importances (sources, d) or (d,), measured one after the other; without doubt where `alone` is not given."""
+    importances = Importances.none(np.shape(agreed)[-1])
+    for a, b in zip(agreed, agreed if alone is None else alone, strict=True):
+        a, b = np.atleast_2d(a), np.atleast_2d(b)
+        importances = importances.updated(Measured(a, b, np.full(len(a), explained), a[0]), decay)
     return importances
 
 
@@ -46,9 +48,8 @@ def test_useful_features_are_told_from_useless_ones():
     importances = Importances.none(8)
     for seed in range(8):
         states, target, rng = useful_and_useless(seed=seed)
-        critics = halves(states, [target], rng)
-        importances = importances.updated(measure(critics, rule, rng)[0], critics[0].explained, rule.moment_decay)
-    weights = importances.weights(rule, length_scale=3.0)
+        importances = importances.updated(measure(halves(states, [target], rng), rule, rng), rule.moment_decay)
+    weights = importances.weights(rule.weight_floor, length_scale=3.0)
     assert weights[:2].min() > 1.5
     assert weights[2:].max() < 0.5
 
@@ -65,11 +66,11 @@ def drifting(rng, episodes=4, steps=500, true=2, useless=10, rho=0.99):
 
 def test_features_that_change_slowly_are_no_more_important_for_it():
     """One critic, and shadows whose rows are permuted, would say that they are: chance lasts within an episode."""
-    rule, agreed, alone, shadows = AgreementGuidance(), [], [], []
+    rule, measured, alone, shadows = AgreementGuidance(), [], [], []
     for seed in range(24):
         rng = np.random.default_rng(seed)
         x, y = drifting(rng)
-        agreed.append(measure(halves(x, [y], rng), rule, rng)[0][0])
+        measured.append(measure(halves(x, [y], rng), rule, rng))
         beside = np.column_stack([x, *(rng.permutation(x[:, j]) for j in rng.choice(12, 6))])
         critic = halves(beside, [y], rng)[0]
         chosen, background = (critic.x[rng.choice(len(critic.x), count)] for count in (64, 48))
@@ -78,9 +79,12 @@ def test_features_that_change_slowly_are_no_more_important_for_it():
         alone.append(squares[2:12])
         shadows.append(squares[12:])
     assert np.mean(alone) > 5 * np.mean(shadows), "permuted shadows show a fifth of what chance gives at most"
-    useless = np.array(agreed)[:, 2:].mean(axis=1)
+    useless = np.array([each.agreed[0, 2:].mean() for each in measured])
     assert abs(useless.mean()) < 2.5 * useless.std() / np.sqrt(len(useless) - 1) < 0.3 * np.mean(alone)
-    weights = averaged(agreed).weights(rule, length_scale=3.0)
+    importances = Importances.none(12)
+    for each in measured:
+        importances = importances.updated(each, 0.97)
+    weights = importances.weights(rule.weight_floor, length_scale=3.0)
     assert weights[:2].min() > 2 > 1 > weights[2:].max()
 
 
@@ -97,27 +101,29 @@ def test_what_the_halves_agree_on_is_the_mean_product_of_their_values():
     states, target, rng = useful_and_useless(n=200, d=4)
     critics = halves(states, [target, np.hstack([target, -target])], rng, centres=20)
     rule = AgreementGuidance(attribution_states=200, attribution_background=200)
-    moments, phi = measure(critics, rule, np.random.default_rng(4))
+    measured = measure(critics, rule, np.random.default_rng(4))
     drawn = np.random.default_rng(4)
     chosen, background = (states[drawn.choice(200, 200, replace=False)] for _ in range(2))
     one, other = (
         shapley_product(Game(chosen, background, c.dictionary.centres, c.coefficients, c.dictionary.kernel), 2)
         for c in critics
     )
-    products = (one * other).mean(axis=0)
-    np.testing.assert_allclose(moments, [products[:, 0], products[:, 1] + products[:, 2]], atol=1e-12)
-    np.testing.assert_allclose(phi, np.abs(one[:, :, 0] + other[:, :, 0]).mean(axis=0) / 2, atol=1e-12)
+    for found, by_hand in ((measured.agreed, one * other), (measured.alone, (one**2 + other**2) / 2)):
+        means = by_hand.mean(axis=0)
+        np.testing.assert_allclose(found, [means[:, 0], means[:, 1] + means[:, 2]], atol=1e-12)
+    assert np.all(measured.alone >= np.abs(measured.agreed))
+    np.testing.assert_allclose(measured.logged, np.abs(one[:, :, 0] + other[:, :, 0]).mean(axis=0) / 2, atol=1e-12)
+    np.testing.assert_allclose(measured.explained, (critics[0].explained + critics[1].explained) / 2)
 
 
 @pytest.mark.parametrize("game", [{}, {"game": CME()}], ids=["kme", "cme"])
 def test_nothing_is_left_of_pure_noise(game):
-    rule, measurements = AgreementGuidance(**game, attribution_states=16, attribution_background=16), []
+    rule, importances = AgreementGuidance(**game, attribution_states=16, attribution_background=16), Importances.none(4)
     for seed in range(12):
         states, target, rng = useful_and_useless(n=400, d=4, seed=seed)
         noise = rng.normal(size=target.shape)
-        measurements.append(measure(halves(states, [noise], rng, centres=40), rule, rng)[0])
-    importances = averaged(measurements)
-    assert np.all(importances.certain(0.97) < 0.3 * np.sqrt(importances.squares))
+        importances = importances.updated(measure(halves(states, [noise], rng, centres=40), rule, rng), 0.97)
+    assert importances.certain().max() < 0.1 * importances.alone.min()
 
 
 def test_what_the_paper_logs_is_the_mean_absolute_attribution_whatever_guides():
@@ -127,10 +133,12 @@ def test_what_the_paper_logs_is_the_mean_absolute_attribution_whatever_guides():
     means = {}
     for name in ("signed", "absolute"):
         rule = ReleasedGuidance(phi_statistic=name, phi_estimator="exact")
-        means[name], phi = measure_value(value, rule, np.random.default_rng(3))
-        np.testing.assert_array_equal(phi, measure_value(value, rule, np.random.default_rng(3))[1])
-    np.testing.assert_allclose(means["absolute"][0], phi)
-    assert np.all(np.abs(means["signed"][0]) <= phi) and np.any(np.abs(means["signed"][0]) < phi / 2)
+        means[name] = measure_value(value, rule, np.random.default_rng(3))
+    phi = means["absolute"].agreed[0]
+    np.testing.assert_allclose(means["absolute"].logged, phi)
+    np.testing.assert_array_equal(means["signed"].logged, means["absolute"].logged)
+    signed = np.abs(means["signed"].agreed[0])
+    assert np.all(signed <= phi) and np.any(signed < phi / 2)
 
 
 @pytest.mark.parametrize("floor", [0.02, 0.5])
@@ -139,14 +147,13 @@ def test_weights_keep_floor_and_sum(floor, power, monkeypatch):
     rng = np.random.default_rng(1)
     monkeypatch.setattr(guidance, "WEIGHT_POWER", power)
     importances = averaged([rng.uniform(3, 5, (2, 6)) for _ in range(9)])
-    weights = importances.weights(AgreementGuidance(weight_floor=floor), length_scale=1e3)
+    weights = importances.weights(floor, length_scale=1e3)
     assert weights.sum() == pytest.approx(6)
     assert weights.min() >= floor - 1e-12
 
 
 def test_the_floor_is_the_one_set_where_all_is_explained_and_one_where_nothing_is():
-    rule, moments = AgreementGuidance(weight_floor=0.04), [[9.0, 0.0, 0.0, 0.0]] * 3
-    smallest = [averaged(moments, explained=e).weights(rule, 1e3).min() for e in (1.0, 0.5, 0.0)]
+    smallest = [averaged([[9.0, 0.0, 0.0, 0.0]], explained=e).weights(0.04, 1e3).min() for e in (1.0, 0.5, 0.0)]
     np.testing.assert_allclose(smallest, [0.04, 0.2, 1.0])
 
 
@@ -159,42 +166,29 @@ def test_the_share_explained_is_that_of_the_regressions():
         assert critic.explained[1] < 0.25 < 0.4 < critic.explained[0]
 
 
-def test_doubt_is_two_standard_errors_of_the_mean():
-    measurements = np.array([[1.0, 0.2], [1.2, -0.3], [0.9, 0.1], [1.1, 0.4]])
-    error = measurements.std(axis=0, ddof=1) / 2
-    negligible = guidance.NEGLIGIBLE * measurements.mean(axis=0).max()
-    expected = np.maximum(measurements.mean(axis=0) - 2 * error - negligible, 0.0)
-    np.testing.assert_allclose(averaged(measurements).certain(0.97)[0], expected)
-    assert expected[1] == 0.0 < expected[0]
-    assert not averaged(measurements[:1]).certain(0.97).any(), "one measurement says nothing about its error"
-    np.testing.assert_array_equal(averaged(measurements[:1]).weights(AgreementGuidance(), 1.0), 1.0)
-
-
-def test_the_effective_number_of_measurements():
-    assert [effective(n, 0.97) for n in (1, 2, 5)] == pytest.approx([1, 2, 5])
-    weights = np.eye(40)[0]
-    for number in range(1, 40):
-        keep = min(0.8, number / (number + 1))
-        weights = keep * weights + (1 - keep) * np.eye(40)[number]
-    assert effective(40, 0.8) == pytest.approx(1 / np.sum(weights**2))
-    assert effective(500, 0.8) == pytest.approx((1 + 0.8) / (1 - 0.8))
+def test_half_of_what_the_halves_disagree_on_is_taken_off():
+    agreed, alone = np.array([[1.0, 0.2, 0.1, -0.3]]), np.array([[1.0, 0.6, 0.4, 0.8]])
+    negligible = guidance.NEGLIGIBLE
+    np.testing.assert_allclose(averaged(agreed, alone).certain(), [[1.0 - negligible, 0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(averaged(agreed, agreed + 0.1).certain()[0, :2], [0.95 - negligible, 0.15 - negligible])
 
 
 def test_nothing_certain_means_equal_weights():
-    importances = averaged([[1.0, -1.0, 0.5], [-1.0, 1.0, -0.5], [0.1, 0.0, 0.0]])
-    np.testing.assert_array_equal(importances.weights(AgreementGuidance(), 1.0), 1.0)
+    np.testing.assert_array_equal(averaged([[1.0, 0.5, 0.0]], [[5.0, 2.0, 0.5]]).weights(0.3, 1.0), 1.0)
 
 
 def test_no_length_scale_under_the_shortest():
-    weights = averaged([[9.0, 0.0, 0.0, 0.0]] * 3).weights(AgreementGuidance(weight_floor=0.3), length_scale=0.9)
+    weights = averaged([[9.0, 0.0, 0.0, 0.0]]).weights(0.3, length_scale=0.9)
     assert 0.9 / np.sqrt(weights.max()) == pytest.approx(guidance.SHORTEST_LENGTH_SCALE)
 
 
 def test_averages_are_plain_means_first():
     rows = np.arange(10.0).reshape(5, 1, 2)
-    importances = averaged(rows)
-    np.testing.assert_allclose(importances.moments, rows.mean(axis=0))
-    np.testing.assert_allclose(importances.squares, (rows**2).mean(axis=0))
+    importances = averaged(rows, rows**2)
+    np.testing.assert_allclose(importances.agreed, rows.mean(axis=0))
+    np.testing.assert_allclose(importances.alone, (rows**2).mean(axis=0))
+    forgetful = (rows[0] + rows[1]) / 16 + rows[2] / 8 + rows[3] / 4 + rows[4] / 2
+    np.testing.assert_allclose(averaged(rows, decay=0.5).agreed, forgetful)
 
 
 def test_ratio_rule_of_the_released_code():

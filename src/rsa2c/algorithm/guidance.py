@@ -2,13 +2,13 @@
 
 Weights come from how much each state feature matters to what is attributed (the value, and on request the
 advantage direction or the policy). The default estimator measures this on two *attribution critics* of its own, always
-unweighted, each fitted to one half of the epoch's episodes. A feature matters as far as both say the same of it:
+unweighted, each fitted to one half of the epoch's episodes. With f and g the two critics, a feature's importance is
 
-    m_i = E_s phi_i(s; first) phi_i(s; second).
+    I_i^2 = a_i - (b_i - a_i) / 2,  a_i = E_s phi_i(s; f) phi_i(s; g),  b_i = E_s (phi_i(s; f)^2 + phi_i(s; g)^2) / 2,
 
-What chance makes of a useless feature differs from half to half, so its m_i is zero on average, however slowly the
-feature changes within an episode. The mean of phi_i^2 of one critic is biased upwards by that critic's noise, and most
-of all for features that change slowly: shadow features made by permuting rows do not show that bias.
+what they agree on less half of what they do not. What chance makes of a useless feature differs from half to half, so
+its a_i is zero on average, however slowly the feature changes within an episode. b_i is biased upwards by the noise of
+a critic, and most of all for features that change slowly: shadow features made by permuting rows do not show that.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ RIDGE = 1e-3
 """Ridge of the attribution critic; its targets have unit variance."""
 NODES = 6
 """Quadrature nodes: at a length scale of sqrt(d) the error is below 1e-9, far below the noise of 64 states."""
-DOUBT = 2.0
-"""Standard errors taken off each importance: without them useless features keep weight by chance."""
+DOUBT = 0.5
+"""Share of what the halves disagree on that is taken off what they agree on: none leaves useless features half of the
+weight that chance gives them, and with all of it features of little effect are lost, which cost return on robots."""
 NEGLIGIBLE = 2e-3
 """Share of a source's largest importance that is taken off too: where states are sparse both critics fall to their
 mean, along useless features as well, and agree on that. It is about half of this share in `tests/test_guidance.py`."""
@@ -58,12 +59,12 @@ STATISTICS: dict[str, Callable[[NDArray], Any]] = {"absolute": np.abs, "signed":
 
 @dataclass(frozen=True, eq=False)
 class Importances:
-    """Moving averages of each feature's importance and of its square, one row per source."""
+    """Moving averages of each feature's importance, one row per source."""
 
-    moments: NDArray[np.float64]
-    """(sources, d)"""
-    squares: NDArray[np.float64]
-    """(sources, d)"""
+    agreed: NDArray[np.float64]
+    """(sources, d): what both halves say."""
+    alone: NDArray[np.float64]
+    """(sources, d): what each half says by itself, mean of both."""
     explained: NDArray[np.float64]
     """(sources,): share of each source's variance that the attribution critics explain."""
     updates: int = 0
@@ -73,65 +74,55 @@ class Importances:
         """Before anything was measured."""
         return cls(np.zeros((0, dimension)), np.zeros((0, dimension)), np.zeros(0))
 
-    def updated(self, moments: NDArray, explained: NDArray, decay: float) -> Importances:
+    def updated(self, measured: Measured, decay: float) -> Importances:
         """A plain mean over the first measurements, then an average that forgets with `decay`."""
         if self.updates == 0:
-            return Importances(moments, moments**2, explained, 1)
-        keep = _kept(self.updates, decay)
+            return Importances(measured.agreed, measured.alone, measured.explained, 1)
+        keep = min(decay, self.updates / (self.updates + 1.0))
         return Importances(
-            moments=keep * self.moments + (1 - keep) * moments,
-            squares=keep * self.squares + (1 - keep) * moments**2,
-            explained=keep * self.explained + (1 - keep) * explained,
+            agreed=keep * self.agreed + (1 - keep) * measured.agreed,
+            alone=keep * self.alone + (1 - keep) * measured.alone,
+            explained=keep * self.explained + (1 - keep) * measured.explained,
             updates=self.updates + 1,
         )
 
-    def certain(self, decay: float) -> NDArray[np.float64]:
-        """(sources, d): what is left of each importance once `DOUBT` standard errors of its average, and what is
-        negligible, are taken off.
+    def certain(self) -> NDArray[np.float64]:
+        """(sources, d): what the halves agree on, less `DOUBT` times what they do not and what is negligible."""
+        negligible = NEGLIGIBLE * self.agreed.max(axis=1, initial=0.0, keepdims=True)
+        return np.maximum(self.agreed - DOUBT * (self.alone - self.agreed) - negligible, 0.0)
 
-        The variance of the single measurements is divided by n - 1, with n the effective number of them.
-        """
-        variance = np.maximum(self.squares - self.moments**2, 0.0)
-        further = effective(self.updates, decay) - 1.0
-        if further <= 0:  # one measurement says nothing about its error
-            return np.zeros_like(self.moments)
-        negligible = NEGLIGIBLE * self.moments.max(axis=1, initial=0.0, keepdims=True)
-        return np.maximum(self.moments - DOUBT * np.sqrt(variance / further) - negligible, 0.0)
-
-    def relative(self, decay: float) -> NDArray[np.float64]:
+    def relative(self) -> NDArray[np.float64]:
         """(d,): root of what is certain, each source normalised to sum one, summed over sources."""
-        sizes = np.sqrt(self.certain(decay))
+        sizes = np.sqrt(self.certain())
         totals = sizes.sum(axis=1, keepdims=True)
         return np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0).sum(axis=0)
 
-    def weights(self, rule: AgreementGuidance, length_scale: float) -> NDArray[np.float64]:
+    def weights(self, floor: float, length_scale: float) -> NDArray[np.float64]:
         """(d,): kernel weights w_i = f + (1 - f) d I_i^p / sum_l I_l^p, I the importance that is certain.
 
         They sum to d, less what the shortest length scale cuts off. f = floor^e, where e is the share of the value's
         variance that is explained: what little explains the value says little about which features are useless.
         """
-        importance = self.relative(rule.moment_decay)
+        importance = self.relative()
         d = len(importance)
         if importance.sum() == 0:
             return np.ones(d)
-        floor = rule.weight_floor ** float(self.explained[0])
+        floor **= float(self.explained[0])
         importance = np.where(importance > 0, importance**WEIGHT_POWER, 0.0)
         weights = floor + (1 - floor) * d * importance / importance.sum()
         return np.minimum(weights, (length_scale / SHORTEST_LENGTH_SCALE) ** 2)
 
 
-def _kept(updates: int, decay: float) -> float:
-    """Share of the average in the next one."""
-    return min(decay, updates / (updates + 1.0))
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One measurement of what `Importances` averages, and what is logged of it."""
 
-
-def effective(updates: int, decay: float) -> float:
-    """Effective number 1 / sum_k w_k^2 of measurements in an average of `updates` of them with weights w_k."""
-    squared = 1.0
-    for number in range(1, updates):
-        keep = _kept(number, decay)
-        squared = keep**2 * squared + (1 - keep) ** 2
-    return 1.0 / squared
+    agreed: NDArray[np.float64]
+    alone: NDArray[np.float64]
+    explained: NDArray[np.float64]
+    logged: NDArray[np.float64]
+    """(d,): mean absolute attribution of the first source, whatever the statistic that guides, or the root of another
+    importance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,23 +202,33 @@ def enumerates(players: int) -> bool:
     return 2**players <= CME_PERMUTATIONS * players
 
 
-def measure(critics: Halves, rule: AgreementGuidance, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
-    """What two critics agree on: E_s phi_i(s; first) phi_i(s; second), summed over a source's outputs, (sources, d),
-    and the mean absolute value of the first source's attributions, both critics averaged, (d,)."""
+def measure(critics: Halves, rule: AgreementGuidance, rng: np.random.Generator) -> Measured:
+    """What two critics agree on and what each says alone: means over states of phi_i(s; f) phi_i(s; g) and of squares,
+    summed over a source's outputs. Logged is the mean absolute value of both critics' mean."""
     x = np.concatenate([critic.x for critic in critics])
     states, background = _drawn(x, rule, rng)
     one, other = (_attributions(critic, states, background, rule, rng) for critic in critics)
-    moments = np.stack([(one * other)[:, :, source].sum(axis=2).mean(axis=0) for source in critics[0].sources])
-    return moments, np.abs((one + other)[:, :, 0] / 2).mean(axis=0)
+    products, squares = (each.mean(axis=0) for each in (one * other, (one**2 + other**2) / 2))
+    agreed, alone = (by_source(each, critics[0]) for each in (products, squares))
+    return Measured(agreed, alone, explained(critics), np.abs((one + other)[:, :, 0] / 2).mean(axis=0))
 
 
-def measure_value(critic: Critic, rule: CriticGuidance, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
-    """The statistic of the Value Critic's own attributions, (1, d), and their mean absolute value, (d,), whatever the
-    statistic that guides."""
+def by_source(each: NDArray, critic: Critic) -> NDArray[np.float64]:
+    """(sources, d) from numbers for each feature and output (d, outputs)."""
+    return np.stack([each[:, source].sum(axis=1) for source in critic.sources])
+
+
+def explained(critics: Halves) -> NDArray[np.float64]:
+    """(sources,): the share of each source's variance that critics explain, mean of both."""
+    return np.mean([critic.explained for critic in critics], axis=0)
+
+
+def measure_value(critic: Critic, rule: CriticGuidance, rng: np.random.Generator) -> Measured:
+    """The statistic of the Value Critic's own attributions, which nothing is checked against."""
     states, background = _drawn(critic.x, rule, rng)
     phi = _attributions(critic, states, background, rule, rng)
-    means = STATISTICS[rule.phi_statistic](phi).sum(axis=2).mean(axis=0)
-    return means[None], np.abs(phi[:, :, 0]).mean(axis=0)
+    means = STATISTICS[rule.phi_statistic](phi).sum(axis=2).mean(axis=0)[None]
+    return Measured(means, means, critic.explained, np.abs(phi[:, :, 0]).mean(axis=0))
 
 
 def _drawn(

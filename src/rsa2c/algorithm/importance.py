@@ -1,8 +1,8 @@
 """Importances other than Shapley values, as controls: with the same halves, doubt and weight rule, is it SHAP?
 
-Each is a number per source and feature, (sources, d), and zero on average for what is useless: it is a product of what
-the critics of the two halves of an epoch's episodes say, or what one of them is worth on the other half. All are on the
-scale of a variance, as the mean squared Shapley value is, because the weights follow their root.
+Each is a pair of numbers per source and feature, (sources, d) both: what the critics of the two halves of an epoch's
+episodes agree on, which is zero on average for what is useless, and what each says alone. All are on the scale of a
+variance, as the mean squared Shapley value is, because the weights follow their root.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
-from rsa2c.algorithm.guidance import Critic, Halves
+from rsa2c.algorithm.guidance import Critic, Halves, Measured, by_source, explained
 
 Array = NDArray[np.float64]
+Pair = tuple[Array, Array]
 STATES = 1_000
 """States at which a critic is looked at: as exact as 64 Shapley values, whose every value is a mean over others."""
 BINS = 8
@@ -27,18 +28,19 @@ LOG_RELEVANCE, LOG_SIGNAL, LOG_NOISE = (-14.0, 3.0), (-6.0, 3.0), (-8.0, 1.0)
 """Bounds of the logarithms of 1 / length scale^2, signal and noise variance; inputs and targets have unit variance."""
 
 
-def permutation(critics: Halves, rng: np.random.Generator) -> Array:
-    """E (y - f(x'))^2 - E (y - f(x))^2, where x' has feature i permuted over the states of the half that f was not
-    fitted to, mean of both halves; 2 Var g_i if y = f = sum_i g_i."""
+def permutation(critics: Halves, rng: np.random.Generator) -> Pair:
+    """E (y - f(x'))^2 - E (y - f(x))^2, where x' has feature i permuted over states: on the half that f was not fitted
+    to, and on its own; 2 Var g_i if y = f = sum_i g_i."""
     one, other = critics
-    rises = (_rises(one, other, rng) + _rises(other, one, rng)) / 2
-    return _by_source(rises, one)
+    held_out = (_rises(one, other, rng) + _rises(other, one, rng)) / 2
+    alone = (_rises(one, one, rng) + _rises(other, other, rng)) / 2
+    return by_source(held_out, one), by_source(alone, one)
 
 
-def _rises(critic: Critic, held_out: Critic, rng: np.random.Generator) -> Array:
-    """(d, outputs): how much the critic's squared error on the other half's states rises."""
-    rows = _rows(held_out, rng)
-    x, y, c = held_out.x[rows].astype(np.float64), held_out.targets[rows], critic.coefficients
+def _rises(critic: Critic, half: Critic, rng: np.random.Generator) -> Array:
+    """(d, outputs): how much the critic's squared error on the states of a half rises."""
+    rows = _rows(half, rng)
+    x, y, c = half.x[rows].astype(np.float64), half.targets[rows], critic.coefficients
     kernel, centres = critic.dictionary.kernel, critic.dictionary.centres
     gram = kernel(x, centres)
     error = np.square(y - gram @ c)
@@ -50,20 +52,24 @@ def _rises(critic: Critic, held_out: Critic, rng: np.random.Generator) -> Array:
     return rises
 
 
-def gradient(critics: Halves, rng: np.random.Generator) -> Array:
-    """E (df/dx_i) (dg/dx_i) of the two critics f and g, in standard deviations of the features."""
+def gradient(critics: Halves, rng: np.random.Generator) -> Pair:
+    """E (df/dx_i) (dg/dx_i) of the two critics f and g, and their squares, in standard deviations of the features."""
     x = np.concatenate([critic.x[_rows(critic, rng)] for critic in critics]).astype(np.float64)
-    one, other = (
-        critic.dictionary.kernel.gradient(x, critic.dictionary.centres, critic.coefficients) for critic in critics
-    )
-    return _by_source((one * other).mean(axis=0).T, critics[0])
+    one, other = (each.dictionary.kernel.gradient(x, each.dictionary.centres, each.coefficients) for each in critics)
+    return _agreement(one.transpose(0, 2, 1), other.transpose(0, 2, 1), critics[0])
 
 
-def correlation(critics: Halves, rng: np.random.Generator) -> Array:
-    """The product of both halves' correlations of feature and target; that of several targets is summed, by their
-    shares of the variance."""
-    one, other = (_correlations(critic) for critic in critics)
-    return _by_source(one * other, critics[0])
+def correlation(critics: Halves, rng: np.random.Generator) -> Pair:
+    """The product of both halves' correlations of feature and target, and their squares; those of several targets are
+    summed, by their shares of the variance."""
+    one, other = (_correlations(critic)[None] for critic in critics)
+    return _agreement(one, other, critics[0])
+
+
+def _agreement(one: Array, other: Array, critic: Critic) -> Pair:
+    """Means over the first axis of products, and of squares, of what two critics say, (n, d, outputs) both."""
+    products, squares = (each.mean(axis=0) for each in (one * other, (one**2 + other**2) / 2))
+    return by_source(products, critic), by_source(squares, critic)
 
 
 def _correlations(critic: Critic) -> Array:
@@ -74,33 +80,34 @@ def _correlations(critic: Critic) -> Array:
     return np.divide(covariance, std, out=np.zeros_like(covariance), where=std > 0)
 
 
-def mutual_information(critics: Halves, rng: np.random.Generator) -> Array:
-    """What one half's estimate of I(x_i; y) is worth on the other, E log(p_ab / (p_a p_b)) in nats over bins of equal
-    counts, mean of both halves, summed over targets; at most I(x_i; y), and below zero for what is useless."""
+def mutual_information(critics: Halves, rng: np.random.Generator) -> Pair:
+    """What one half's estimate of I(x_i; y) is worth on the other half, and on itself: E log(p_ab / (p_a p_b)) in nats
+    over bins of equal counts, mean of both halves, summed over targets."""
     x, y = (np.concatenate([getattr(critic, name) for critic in critics]) for name in ("x", "targets"))
     features, targets, split = _binned(x), _binned(y), len(critics[0].x)
-    found = np.empty((features.shape[1], targets.shape[1]))
+    found = np.empty((2, features.shape[1], targets.shape[1]))
     for i, a in enumerate(features.T):
         for j, b in enumerate(targets.T):
             cells = a * BINS + b
             one, other = np.bincount(cells[:split], minlength=BINS**2), np.bincount(cells[split:], minlength=BINS**2)
-            found[i, j] = (_information(one, other) + _information(other, one)) / 2
-    return _by_source(found, critics[0])
+            found[0, i, j] = (_information(one, other) + _information(other, one)) / 2
+            found[1, i, j] = (_information(one, one) + _information(other, other)) / 2
+    return by_source(found[0], critics[0]), by_source(found[1], critics[0])
 
 
-def _information(counts: NDArray[np.intp], held_out: NDArray[np.intp]) -> float:
-    """Mean of log(p_ab / (p_a p_b)) over other samples, p from counts with one more sample spread over all cells."""
+def _information(counts: NDArray[np.intp], at: NDArray[np.intp]) -> float:
+    """Mean of log(p_ab / (p_a p_b)) over the samples `at` counts, p from counts with one more spread over all cells."""
     joint = (counts + 1.0 / BINS**2).reshape(BINS, BINS) / (counts.sum() + 1.0)
     apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
-    return float(np.sum(held_out.reshape(BINS, BINS) * np.log(joint / apart)) / held_out.sum())
+    return float(np.sum(at.reshape(BINS, BINS) * np.log(joint / apart)) / at.sum())
 
 
-def ard(critics: Halves, rng: np.random.Generator) -> Array:
+def ard(critics: Halves, rng: np.random.Generator) -> Pair:
     """Relevances w_i = 1 / l_i^2 of a Gaussian process with the kernel s^2 exp(-sum_i w_i (x_i - x_i')^2 / 2) and
     noise, by ascent of the marginal likelihood from equal length scales (automatic relevance determination); the
-    geometric mean of both halves' relevances."""
+    geometric and the arithmetic mean of both halves' relevances."""
     one, other = (_relevances(critic, rng) for critic in critics)
-    return np.sqrt(one * other)
+    return np.sqrt(one * other), (one + other) / 2
 
 
 def _relevances(critic: Critic, rng: np.random.Generator) -> Array:
@@ -162,28 +169,25 @@ MEASURED = {
 
 def other_importance(
     name: str, critics: Halves, distractors: int, rngs: tuple[np.random.Generator, np.random.Generator]
-) -> tuple[Array, Array]:
-    """As `guidance.measure`: importances (sources, d), and the root of the first source's importances (d,).
+) -> Measured:
+    """As `guidance.measure`, with the root of the first source's importances logged; an oracle explains everything.
 
     `rngs` are the generator of this attribution and one that is the same at each: random numbers that changed would
     average out.
     """
+    share = explained(critics)
     if name == "oracle":
-        moments = oracle(critics, critics[0].x.shape[1] - distractors)
+        agreed, share = oracle(critics, critics[0].x.shape[1] - distractors), np.ones_like(share)
+        alone = agreed
     elif name == "random":
-        moments = random(critics, rngs[1])
+        agreed = alone = random(critics, rngs[1])
     else:
-        moments = MEASURED[name](critics, rngs[0])
-    return moments, np.sqrt(np.maximum(moments[0], 0.0))
+        agreed, alone = MEASURED[name](critics, rngs[0])
+    return Measured(agreed, alone, share, np.sqrt(np.maximum(agreed[0], 0.0)))
 
 
 def _rows(critic: Critic, rng: np.random.Generator) -> NDArray[np.intp]:
     return rng.choice(len(critic.x), min(STATES, len(critic.x)), replace=False)
-
-
-def _by_source(each: Array, critic: Critic) -> Array:
-    """(sources, d) from numbers for each feature and output (d, outputs)."""
-    return np.stack([each[:, source].sum(axis=1) for source in critic.sources])
 
 
 def _binned(columns: NDArray) -> NDArray[np.intp]:

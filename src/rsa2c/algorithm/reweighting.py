@@ -19,6 +19,7 @@ from rsa2c.algorithm.guidance import (
     Critic,
     Halves,
     Importances,
+    Measured,
     attribution_critics,
     measure,
     measure_value,
@@ -68,22 +69,22 @@ def attribute_and_reweight(
     rule, unchanged = config.guidance, Guided(policy, value, importances)
     if not isinstance(rule, Rule) or epoch % rule.attribution_every:
         return unchanged
-    rng, decay = rngs[0], rule.moment_decay
+    rng = rngs[0]
     critics: tuple[Critic, ...]
     if isinstance(rule, CriticGuidance):
         assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
         critics = (value_critic(samples.take(states, np.arange(samples.n)), value),)
-        moments, phi = measure_value(critics[0], rule, rng)
+        measured = measure_value(critics[0], rule, rng)
     else:
         critics = _halves(rule, samples, estimate, config.kernel, rng)
-        moments, phi = _measured(critics, rule, config, rng)
-    importances = importances.updated(moments, _explained(critics, rule), decay)
+        measured = _measured(critics, rule, config, rng)
+    importances = importances.updated(measured, rule.moment_decay)
     guided = replace(unchanged, importances=importances, work=tuple(critic.work for critic in critics))
     if importances.updates > rule.attribution_warmup:
         weights = _weights(importances, rule, policy.mean.kernel.length_scale)
         weights = rng.permutation(weights) if rule.shuffle_weights else weights
         guided = _reweighted(guided, weights, samples, config, rule, epoch, rngs[1])
-    return replace(guided, attribution=(phi, guided.policy.mean.kernel.weights.copy()))
+    return replace(guided, attribution=(measured.logged, guided.policy.mean.kernel.weights.copy()))
 
 
 def _halves(
@@ -98,12 +99,6 @@ def _halves(
         targets.append(samples.take(_means, drawn))
     first = samples.first_half(drawn)
     return attribution_critics(samples.take(states, drawn), targets, first, kernel, rule.attribution_centres, rng)
-
-
-def _explained(critics: tuple[Critic, ...], rule: Rule) -> NDArray[np.float64]:
-    """(sources,): the share of each source's variance that the critics explain; all of it is known to an oracle."""
-    shares = np.mean([critic.explained for critic in critics], axis=0)
-    return np.ones_like(shares) if getattr(rule, "importance", None) == "oracle" else shares
 
 
 def _lambda_returns(block: Block, index: NDArray, estimate: Estimate) -> NDArray[np.float64]:
@@ -124,8 +119,8 @@ def _means(block: Block, index: NDArray) -> NDArray[Any]:
 
 def _measured(
     critics: Halves, rule: AgreementGuidance, config: Config, rng: np.random.Generator
-) -> tuple[NDArray, NDArray]:
-    """Importances (sources, d), and what is logged (d,)."""
+) -> Measured:
+    """Importances of the kind that the rule names."""
     if rule.importance == "shapley":
         return measure(critics, rule, rng)
     return other_importance(rule.importance, critics, config.distractors, (rng, generator(config, 0, ATTRIBUTE, 2)))
@@ -133,11 +128,11 @@ def _measured(
 
 def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArray[np.float64]:
     if isinstance(rule, PrintedGuidance):
-        return released.printed_weights(importances.moments.sum(axis=0), rule, length_scale)
+        return released.printed_weights(importances.agreed.sum(axis=0), rule, length_scale)
     if isinstance(rule, ReleasedGuidance):
-        return released.ratio_weights(importances.moments.sum(axis=0), rule)
+        return released.ratio_weights(importances.agreed.sum(axis=0), rule)
     assert isinstance(rule, AgreementGuidance), "there is no other rule"
-    return importances.weights(rule, length_scale)
+    return importances.weights(rule.weight_floor, length_scale)
 
 
 def _reweighted(

@@ -55,8 +55,8 @@ VALUE_SHAPES = {
 TRAINING_SHAPES = {
     **dict.fromkeys(("scale/mean", "scale/variance"), "d"),
     **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
-    "importances/moments": "s d",
-    "importances/squares": "s d",
+    "importances/agreed": "s d",
+    "importances/alone": "s d",
     "importances/explained": "s",
 }
 """What a model has besides."""
@@ -107,8 +107,8 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "bounds/high": state.policy.bounds.high,
         "scale/mean": state.scale.mean,
         "scale/variance": state.scale.variance,
-        "importances/moments": state.importances.moments,
-        "importances/squares": state.importances.squares,
+        "importances/agreed": state.importances.agreed,
+        "importances/alone": state.importances.alone,
         "importances/explained": state.importances.explained,
     }
     metadata: Metadata = {
@@ -205,7 +205,7 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
     return TrainingState(
         **_acting(tensors, tails, bounds, config, task),
         importances=Importances(
-            tensors["importances/moments"], tensors["importances/squares"], tensors["importances/explained"], updates
+            tensors["importances/agreed"], tensors["importances/alone"], tensors["importances/explained"], updates
         ),
         scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         epoch=count(metadata["epoch"], "epoch"),

@@ -63,11 +63,12 @@ def _from_version_4(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
 
 
 def _from_version_5(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
-    """Version 5 took twice the level of permuted shadow features off importances of one critic, and did not know how
-    uncertain they were: what was above that level is taken for certain."""
+    """Version 5 had one critic, and took twice the level of permuted shadow features off its importances: two critics
+    are taken to agree on what was above that level."""
     upgraded = dict(tensors)
-    excess = np.maximum(upgraded["importances/moments"] - 2.0 * upgraded.pop("importances/null")[:, None], 0.0)
-    upgraded |= {"importances/moments": excess, "importances/squares": excess**2}
+    null = upgraded.pop("importances/null")[:, None]
+    excess = np.maximum(upgraded.pop("importances/moments") - 2.0 * null, 0.0)
+    upgraded |= {"importances/agreed": excess, "importances/alone": excess}
     return upgraded, {**metadata, "config": without_shadows(metadata["config"])}
 
 
