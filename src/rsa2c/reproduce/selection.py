@@ -15,6 +15,8 @@ PRESETS = ("paper", "default")
 BEYOND = {"Ant-v5": (3000.0,)}
 """Our own thresholds in addition to the paper's: its plateau on Ant is below what standing still reaches."""
 ORDER = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap", "uniform-shap", "advanced-ac", "rkhs-ac", "sac", "ppo")
+THEORY = "step_rule=polynomial"
+"""What runs with the theorem's step sizes vary."""
 UNSTABLE = 100.0
 """Larger gaps, beyond a hundred times the optimal cost, count as this: the policy is unstable."""
 
@@ -38,9 +40,14 @@ class Selection:
         wanted = {"noise": 0.0, "distractors": 0, "varied": "", **wanted}
         return [item for item in self.records if all(getattr(item, name) == value for name, value in wanted.items())]
 
-    def theory(self, environment: str, **wanted: object) -> list[Record]:
-        """Runs with the theorem's step sizes."""
-        return self.of(environment=environment, varied="step_rule=polynomial", **wanted)
+    def theory(self, environment: str, schedule: str = THEORY, **wanted: object) -> list[Record]:
+        """Runs with the theorem's step sizes and one of the `schedules`, the study's first unless asked otherwise."""
+        return self.of(environment=environment, varied=schedule, **wanted)
+
+    def schedules(self, environment: str) -> list[str]:
+        """What runs with the theorem's step sizes varied: the step rule, and beside it the sizes of batches."""
+        found = (item.varied for item in self.records if item.environment == environment)
+        return list(dict.fromkeys(varied for varied in found if varied.split("__")[0] == THEORY))
 
     def algorithms(self, records: Iterable[Record] | None = None) -> list[str]:
         """The algorithms present, in the order of the tables."""
