@@ -1,5 +1,7 @@
 """From attributions to weights: the null separates, the rules keep their promises."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ from rsa2c.algorithm.released import printed_weights, ratio_weights
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import shapley_product
 from rsa2c.attribution.sampled import permutation_values
-from rsa2c.config import PrintedGuidance, ReleasedGuidance, ShadowGuidance
+from rsa2c.config import CME, PrintedGuidance, ReleasedGuidance, ShadowGuidance
+from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF
 
 
@@ -140,3 +143,25 @@ def test_one_permutation_is_efficient_and_right_on_average():
     np.testing.assert_allclose(draws[0].sum(axis=1), total, atol=1e-12)
     error = np.std(draws, axis=0) / np.sqrt(len(draws))
     assert np.all(np.abs(np.mean(draws, axis=0) - exact) < 5 * error + 1e-12)
+
+
+@pytest.mark.parametrize(("kind", "rank", "error"), [("nystroem", 48, 1e-6), ("fourier", 1000, 0.2)])
+def test_the_approximated_game_of_training_tends_to_the_exact_one(kind, rank, error):
+    """With all background states as landmarks Nystroem's features are the Gram matrix; Fourier's tend to it."""
+    states, target, _ = useful_and_useless(n=400, d=3)
+    explained = shadow_critic(states, [target], "rbf", 100, np.random.default_rng(0))
+    found = []
+    for game in (CME(), CME(cme_approximation=kind, cme_rank=rank), CME(cme_approximation=kind, cme_rank=3)):
+        rule = PrintedGuidance(game=game, attribution_states=20)
+        critic = replace(explained, x=states, dictionary=explained_by(explained, 3), sources=[slice(0, 1)])
+        found.append(measure(critic, 3, rule, np.random.default_rng(1))[2])
+    exact, close, rough = found
+    np.testing.assert_allclose(close, exact, rtol=error)
+    assert np.abs(rough - exact).max() > 10 * np.abs(close - exact).max()
+
+
+def explained_by(explained, d):
+    """The dictionary of a critic on its first d features."""
+    dictionary = explained.dictionary
+    kernel = RBF(dictionary.kernel.length_scale, np.ones(d))
+    return Dictionary(kernel, dictionary.states[:, :d], dictionary.errors)

@@ -22,6 +22,7 @@ from rsa2c.attribution.cme import cme_values
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
+from rsa2c.attribution.settings import DEFAULT_RANK
 from rsa2c.config import CME, CriticGuidance, ShadowGuidance
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
@@ -186,6 +187,8 @@ def measure(
             ridge=rule.game.cme_ridge,
             permutations=None if enumerates(x.shape[1]) else CME_PERMUTATIONS,
             rng=rng,
+            approximation=rule.game.cme_approximation,
+            rank=DEFAULT_RANK if rule.game.cme_rank is None else rule.game.cme_rank,
         )[0]
     elif isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
         phi = permutation_values(game, rng)
