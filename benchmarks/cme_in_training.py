@@ -4,9 +4,9 @@
 
 The Value Critic of a trained agent is attributed as `guidance.measure` does it while training: 64 states, a background,
 8 orders of features in antithetic pairs (all coalitions up to five features). Exactly, with Nystroem's features and
-with random Fourier ones. Milliseconds are those of the processor, the fewest of the repeats; rank agreement (Spearman) and
-relative error are of the importances, means of absolute values over the states, to those of the exact regression on the
-same states, background and orders. Beside them what other orders change.
+with random Fourier ones. Milliseconds are those of the processor, the fewest of the repeats. Rank agreement (Spearman)
+and relative error are of the importances, means of absolute values over the states, to those of the exact regression on
+the same states, background and orders. Beside them what other orders change.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def _better(study: Selection, values: np.ndarray, control: np.ndarray) -> Estima
 
 
 def rate_table(study: Selection, environment: str) -> Table:
-    """Under the theory's step sizes: the fitted rate of the last and of the random iterate, for each size of batches."""
+    """Under the theory's step sizes: fitted rates of the last and of the random iterate, for each size of batches."""
     rows = [[_batches(runs), *_rate_row(runs)] for runs in _of_theory(study, environment)]
     theory = paper.document()["theory"]
     columns = ["steps of an epoch", "epochs T", "variant", "seeds", "exponent, last iterate",
@@ -67,8 +67,8 @@ def bound_table(study: Selection, environment: str) -> Table:
     rows = [[_batches(runs), *_bound_row(runs, first)] for runs in long]
     columns = ["steps of an epoch", "epochs T", "variant", "seeds", "bound", "last iterate", "random iterate",
                "random iterate once stable"]  # fmt: skip
-    notes = [f"Gap at the last T over the gap at T = {first:,.0f}, where the theorem's bound T^-1/4 log^2 T is largest: "
-             "geometric means over seeds with 95% intervals, beside the same ratio of the bound. A ratio above the "
+    notes = [f"Gap at the last T over the gap at T = {first:,.0f}, where the theorem's bound T^-1/4 log^2 T is "
+             "largest: geometric means over seeds with 95% intervals, beside the same ratio of the bound. A ratio above the "
              "bound's says that the gap falls more slowly than the bound from there on. That would contradict it only "
              "if it went on, since the theorem leaves its constant open. It is a weak test all the same: the bound "
              "itself falls by few percent over these epochs."]  # fmt: skip
