@@ -68,10 +68,10 @@ def bound_table(study: Selection, environment: str) -> Table:
     columns = ["steps of an epoch", "epochs T", "variant", "seeds", "bound", "last iterate", "random iterate",
                "random iterate once stable"]  # fmt: skip
     notes = [f"Gap at the last T over the gap at T = {first:,.0f}, where the theorem's bound T^-1/4 log^2 T is "
-             "largest: geometric means over seeds with 95% intervals, beside the same ratio of the bound. A ratio above the "
-             "bound's says that the gap falls more slowly than the bound from there on. That would contradict it only "
-             "if it went on, since the theorem leaves its constant open. It is a weak test all the same: the bound "
-             "itself falls by few percent over these epochs."]  # fmt: skip
+             "largest: geometric means over seeds with 95% intervals, beside the same ratio of the bound. A ratio "
+             "above the bound's says that the gap falls more slowly than the bound from there on, which would "
+             "contradict it only if it went on, since the theorem leaves its constant open. It is a weak test all the "
+             "same: the bound itself falls by few percent over these epochs."]  # fmt: skip
     shown = {"epochs T": thousands, "bound": three_digits}
     return Table("bound_lqr", "LQR: the gap after the theorem's bound has begun to fall", columns, rows, notes, shown)
 
