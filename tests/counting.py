@@ -26,6 +26,7 @@ ARITHMETIC = {
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.square, np.power, np.sqrt, np.exp,
     np.tanh,
     np.arcsinh,
+    np.cos,
 }  # fmt: skip
 MAKERS = {"asarray", "array", "ascontiguousarray", "empty", "empty_like", "zeros", "zeros_like", "ones", "eye", "full"}
 TALLY = {"operations": 0}
@@ -342,6 +343,7 @@ LAPACK: dict[Any, Callable[..., Any]] = {
     scipy.linalg.cho_solve: _lapack(
         scipy.linalg.cho_solve, lambda f, b: 2 * triangular_operations(len(b)) * _columns(b)
     ),
+    scipy.linalg.eigh: _lapack(scipy.linalg.eigh, lambda a: 9 * len(a) ** 3),
     scipy.linalg.lu_factor: _lapack(scipy.linalg.lu_factor, lambda a: lu_operations(len(a))),
     scipy.linalg.lu_solve: _lapack(scipy.linalg.lu_solve, lambda f, b: lu_solve_operations(len(b)) * _columns(b)),
 }

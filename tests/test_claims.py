@@ -11,7 +11,7 @@ from rsa2c.errors import FileFormatError
 from rsa2c.reproduce import claims, paper, verdicts
 from rsa2c.reproduce.alone import LARGEST_LOAD, ROWS, read_alone
 from rsa2c.reproduce.findings import FAILS, HOLDS, OPEN, SHARED
-from rsa2c.reproduce.lqr_tables import rate_table
+from rsa2c.reproduce.lqr_tables import bound_table, rate_table
 from rsa2c.reproduce.records import Curve, Record
 from rsa2c.reproduce.selection import Selection
 from rsa2c.runs.summary import Return
@@ -52,11 +52,12 @@ def verdict(id, *records, environment=PENDULUM, alone=()):
     return judged(id, *records, environment=environment, alone=alone).verdict
 
 
-def falling(algorithm, seed, exponent, **changes):
+def falling(algorithm, seed, exponent, last=500, **changes):
     """A run with the theorem's step sizes whose gap falls as T^-exponent."""
-    epochs = np.arange(1.0, 501.0)
+    epochs = np.arange(1.0, last + 1.0)
     curve = Curve(epochs * 100, epochs, -epochs, 2.0 * epochs**-exponent, epochs)
-    return made(algorithm, seed, environment=LQR, curve=curve, varied="step_rule=polynomial", **changes)
+    fields = {"environment": LQR, "curve": curve, "varied": "step_rule=polynomial", **changes}
+    return made(algorithm, seed, **fields)
 
 
 def test_the_table_of_rates_has_the_plain_exponent_and_says_where_the_bound_turns():
@@ -64,6 +65,35 @@ def test_the_table_of_rates_has_the_plain_exponent_and_says_where_the_bound_turn
     (exponent,) = table.column("exponent, last iterate")
     assert (exponent.value, exponent.low, exponent.high) == pytest.approx((0.4, 0.4, 0.4))
     assert "rises until T = 2,981" in table.notes[0]
+
+
+def test_every_schedule_of_batches_has_its_own_rates():
+    runs = [falling("rsa2c-kme", seed, 0.4) for seed in range(2)]
+    runs += [falling("rsa2c-kme", seed, 0.1, 100, varied="step_rule=polynomial__n_envs=4") for seed in range(3)]
+    growing = falling("rsa2c-kme", 0, 0.1, varied="step_rule=polynomial__batch_power=1.5")
+    curve = dataclasses.replace(growing.curve, steps=np.cumsum(40.0 * growing.curve.epochs**1.5))
+    runs += [dataclasses.replace(growing, curve=curve), made("rsa2c-kme", 0, environment=LQR)]
+    table = rate_table(Selection(runs), LQR)
+    assert table.column("steps of an epoch") == ["100", "100", f"{round(40 * 2**1.5)} to {round(40 * 500**1.5):,}"]
+    assert (table.column("epochs T"), table.column("seeds")) == ([500, 100, 500], [2, 3, 1])
+    exponents = [each.value for each in table.column("exponent, last iterate")]
+    assert exponents == pytest.approx([0.4, 0.1, 0.1])
+
+
+def test_the_bound_is_compared_with_the_gap_where_it_falls():
+    """gap ~ T^-p falls by (T/e^8)^-p from e^8 on, the bound by (T/e^8)^-1/4 (log T / 8)^2."""
+    runs = [falling(name, seed, p, 30_000) for name, p in (("rsa2c-kme", 0.4), ("advanced-ac", 0.0)) for seed in (0, 1)]
+    table = bound_table(Selection([*runs, falling("rsa2c-cme", 0, 0.4)]), LQR)
+    assert table.column("variant") == ["rsa2c-kme", "advanced-ac"], "those that go far enough"
+    growth = 30_000 / np.exp(8)
+    assert table.column("bound") == pytest.approx([growth**-0.25 * (np.log(30_000) / 8) ** 2] * 2)
+    faster, constant = table.column("last iterate")
+    assert (faster.value, faster.low, faster.high) == pytest.approx((growth**-0.4,) * 3, rel=1e-4)
+    assert constant.value == 1.0 and table.column("random iterate once stable")[1] is None, "its gap is 200%"
+    assert table.column("random iterate")[1].value == pytest.approx(1.0)
+    late = dataclasses.replace(runs[0].curve, gap=np.where(runs[0].curve.epochs < 5000, np.inf, 0.5))
+    (row,) = bound_table(Selection([dataclasses.replace(runs[0], curve=late)]), LQR).rows
+    assert row[-1] is None, "stable only after the bound has begun to fall"
 
 
 def test_a_gap_that_stays_has_a_rate_only_while_its_unstable_beginning_is_drawn():

@@ -119,6 +119,7 @@ def test_a_choice_brings_its_own_settings():
         ({"value_step": 0.1}, "value_step has no effect with value_fit='closed': it belongs to value_fit='td' or 'mc'"),
         ({"value_fit": "mc", "value_lambda": 0.5}, "value_lambda has no effect with value_fit='mc'"),
         ({"guidance": "none", "weight_floor": 0.1}, "weight_floor has no effect with guidance='none'"),
+        ({"attribution": "cme", "cme_rank": 9}, "cme_rank=9 has no effect without an approximation"),
         ({"cme_ridge": 0.1}, "cme_ridge has no effect with attribution='kme': it belongs to attribution='cme'"),
         ({"guidance": "uniform", "cme_ridge": 0.1}, "it belongs to attribution='cme'"),
         ({"ratio_mix": 0.1}, "it belongs to guidance='released'"),

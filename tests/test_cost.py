@@ -184,6 +184,7 @@ SETTINGS = {
     "default": {},
     "laplace": {"kernel": "laplace"},
     "cme": {"algorithm": "rsa2c-cme"},
+    "cme, Fourier features": {"algorithm": "rsa2c-cme", "cme_approximation": "fourier", "cme_rank": 20},
     "unguided": {"algorithm": "advanced-ac"},
     "no value": {"algorithm": "rkhs-ac"},
     "rkhs metric": {"metric": "rkhs", "step_rule": "constant"},
@@ -215,6 +216,18 @@ def test_operations_of_an_epoch(name, monkeypatch):
         compare(counts, formula)
         assert number or epoch.growths
     assert bool(epoch.attribution) == (agent.config.game is not None)
+
+
+@pytest.mark.parametrize("rank", [1, 5])
+def test_nystroem_landmarks_cost_at_most_what_independent_ones_do(rank, monkeypatch):
+    game = {"algorithm": "rsa2c-cme", "cme_approximation": "nystroem", "cme_rank": rank}
+    RSA2C("Pendulum-v1", **TINY, **game).learn(1)
+    agent = RSA2C("Pendulum-v1", **TINY, **game)
+    counts, formula, _ = counted_epoch(agent, monkeypatch)
+    if rank == 1:
+        compare(counts, formula)
+    else:
+        assert counts["attribute"] < formula["attribute"] < 1.1 * counts["attribute"]
 
 
 @pytest.mark.parametrize("use_sde", [False, True])

@@ -207,8 +207,9 @@ def test_the_advantage_fit_and_the_step_agree(agent, rolled):
     wanted = Fits().advantage(agent.policy, host, estimate, agent.config)
     for name in ("second_moment", "gradient", "weights", "spread"):
         assert agree(getattr(fit, name), getattr(wanted, name)), name
-    stepped, kl = phases.step_actor(agent.policy, fit, on_device, agent.config, 3, 5000)
-    other, expected = phases.step_actor(agent.policy, wanted, host, agent.config, 3, 5000)
+    state = replace(agent.state, epoch=3, steps=5000)
+    stepped, kl = phases.step_actor(agent.policy, fit, on_device, estimate, agent.config, state)
+    other, expected = phases.step_actor(agent.policy, wanted, host, estimate, agent.config, state)
     assert kl == pytest.approx(expected, rel=1e-9)
     assert agree(stepped.sigma, other.sigma)
 
@@ -463,6 +464,8 @@ def test_training_stops_and_goes_on_to_the_same_bytes(agent, tmp_path):
 def test_what_a_device_does_not_have_is_refused(agent):
     with pytest.raises(ConfigError, match=r"device='jax-cpu' needs precision='float64'.*device='cpu'"):
         RSA2C("Pendulum-v1", device="jax-cpu", precision="float32")
+    with pytest.raises(ConfigError, match=r"device='jax-cpu' needs newcomers='zero'"):
+        RSA2C("Pendulum-v1", device="jax-cpu", admission="annealed", newcomers="printed")
     with pytest.raises(EnvError, match=r"MountainCarContinuous-v0 does not run on a GPU: .*Use device='cpu'"):
         RSA2C("MountainCarContinuous-v0", device="jax-cpu")
     with pytest.raises(ConfigError, match="device must be one of"):

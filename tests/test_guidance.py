@@ -224,3 +224,17 @@ def test_one_permutation_is_efficient_and_right_on_average():
     np.testing.assert_allclose(draws[0].sum(axis=1), total, atol=1e-12)
     error = np.std(draws, axis=0) / np.sqrt(len(draws))
     assert np.all(np.abs(np.mean(draws, axis=0) - exact) < 5 * error + 1e-12)
+
+
+@pytest.mark.parametrize(("kind", "rank", "error"), [("nystroem", 48, 1e-6), ("fourier", 1000, 0.2)])
+def test_the_approximated_game_of_training_tends_to_the_exact_one(kind, rank, error):
+    """With all background states as landmarks Nystroem's features are the Gram matrix; Fourier's tend to it."""
+    states, target, rng = useful_and_useless(n=400, d=3)
+    critic = halves(states, [target], rng, centres=100)[0]
+    found = []
+    for game in (CME(), CME(cme_approximation=kind, cme_rank=rank), CME(cme_approximation=kind, cme_rank=3)):
+        rule = PrintedGuidance(game=game, attribution_states=20)
+        found.append(measure_value(critic, rule, np.random.default_rng(1)).logged)
+    exact, close, rough = found
+    np.testing.assert_allclose(close, exact, rtol=error)
+    assert np.abs(rough - exact).max() > 10 * np.abs(close - exact).max()

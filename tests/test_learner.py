@@ -3,6 +3,7 @@
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +12,7 @@ from numba.core.event import trigger_event
 
 import rsa2c
 from rsa2c.algorithm import epoch as module
+from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import correlated_noise
 from rsa2c.algorithm.automatic import horizon_at, settle_sizes
 from rsa2c.algorithm.fits import Fits
@@ -504,7 +506,7 @@ def test_batches_grow_and_steps_are_counted():
     lengths = np.diff([warmup, *(agent.learn(1).num_timesteps for _ in range(3))])
     begun = (warmup, *(warmup + np.cumsum(lengths)[:2]))
     assert list(lengths) == [4 * 50 * (1 + steps // 400) for steps in begun]
-    assert horizon_at(agent.config, 10**9) == 20 * 50
+    assert horizon_at(agent.config, 10**9, 0) == 20 * 50
     assert agent.state.warmup_steps == warmup
 
 
@@ -579,3 +581,73 @@ def test_steps_are_bounded_at_every_state_where_features_are_few(features, bound
     assert settle_sizes(config, features, 1, 200).step.kl_largest == bound
     for asked in (0.3, None):
         assert settle_sizes(config.updated(kl_largest=asked), features, 1, 200).step.kl_largest == asked
+
+
+def scores(batch, target, sigma, state):
+    """A Sigma^-1 (u - h), averaged over the transitions that begin at a state, one after the other."""
+    found = [
+        target[i] * (batch.latents[i] - batch.means[i]) / sigma**2
+        for i in range(batch.n)
+        if np.array_equal(batch.raw_states[i], state)
+    ]
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize("fields", [{}, {"advantage_clip": 0.5}, {"smooth_advantage": True}])
+@pytest.mark.parametrize("rule", ["printed", "gradient"])
+def test_a_newcomer_starts_at_the_score_of_its_transition(rule, fields):
+    agent = small_agent("advanced-ac", preset="paper", precision="float64", capacity=120, epochs=1, **fields)
+    state, workers, config = agent.state, agent.workers, agent.config
+    samples = {}
+
+    def remembered(*arguments):
+        samples["fit"], samples["batch"] = fit(*arguments), arguments[1].gathered()
+        samples["advantage"] = np.concatenate([block.advantage for block in workers.share.blocks])
+        return samples["fit"]
+
+    fit = workers.fits.advantage
+    plain, _ = module.epoch(state, workers, config)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(workers.fits, "advantage", remembered, raising=False)
+        after, record = module.epoch(state, workers, config.updated(newcomers=rule))
+    batch, target, sigma = samples["batch"], samples["advantage"], after.policy.sigma
+    target = np.clip((target - target.mean()) / target.std(), *(np.array([-1, 1]) * fields.get("advantage_clip", 10.0)))
+    mean, known = after.policy.mean, state.policy.mean.dictionary.size
+    if "smooth_advantage" in fields:
+        critic = mean.kernel(batch.states, mean.centres) @ samples["fit"].weights
+        target = np.sum(critic * (batch.latents - batch.means) / sigma**2, axis=1)
+    share = 1 / mean.dictionary.size if rule == "printed" else config.step.step_size / batch.n
+    change = mean.coefficients - plain.policy.mean.coefficients
+    assert mean.dictionary.size > known and record.metrics["kl"] > 0
+    np.testing.assert_allclose(change[:known], 0.0, atol=1e-12)
+    for i in range(known, mean.dictionary.size):
+        expected = share * scores(batch, target, sigma, mean.remembered_states[i])
+        np.testing.assert_allclose(change[i], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_where_transitions_begin_at_one_state_its_score_is_their_mean():
+    batch = SimpleNamespace(
+        latents=np.array([[1.0], [2.0], [5.0]]), means=np.zeros((3, 1)), raw_states=np.array([[1.0], [2.0], [1.0]])
+    )
+    block = SimpleNamespace(batch=batch, advantage=np.array([1.0, -1.0, 3.0]))
+    estimate = SimpleNamespace(standardised=lambda advantage: advantage)
+    totals, counts = released._newcomers(block, np.array([[1.0], [7.0]]), None, 4.0 * np.eye(1), estimate, None)
+    np.testing.assert_allclose(totals, [[(1.0 * 1.0 + 3.0 * 5.0) / 4.0], [0.0]])
+    assert list(counts) == [2, 0]
+
+
+def test_batches_grow_by_a_power_of_the_epoch_and_stop_and_go_on_exactly(tmp_path):
+    fields = {"step_rule": "polynomial", "batch_power": 1.5, "n_envs": 2, "horizon": 20, "batch_doubling": None}
+    whole, half = (small_agent("advanced-ac", epochs=0, **fields) for _ in range(2))
+    warmup = whole.num_timesteps
+    growth = [1, 3, 5, 8, 11]  # (t+1)^1.5, rounded
+    assert [horizon_at(whole.config, 10**9, t) for t in range(5)] == [20 * each for each in growth]
+    whole.learn(warmup + 40 * sum(growth))
+    assert (whole.epoch, whole.num_timesteps) == (5, warmup + 40 * sum(growth))
+    half.learn(warmup + 40 * sum(growth[:2]))
+    half.save(tmp_path / "half.safetensors")
+    rest = rsa2c.RSA2C.load(tmp_path / "half.safetensors").learn(40 * sum(growth[2:]))
+    assert content(rest) == content(whole)
+    told = []
+    half.learn(40 * growth[2] + 1, lambda locals, globals: told.append(locals["local"]["total_timesteps"]))
+    assert told[-1] == half.num_timesteps == warmup + 40 * sum(growth[:4]), "SB3's callbacks are told the last step"

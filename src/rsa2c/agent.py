@@ -169,8 +169,8 @@ class RSA2C(SB3Methods):
             self.ep_info_buffer.clear()
         goal = total_timesteps + (self.state.steps if self.epoch else 0)
         tell_short_ramp(self.config, goal)
-        local = {"total_timesteps": last_step(self.config, self.state.steps, goal), "tb_log_name": tb_log_name}
         self.steps_under_way, first, began = 0, self.state.steps, time.perf_counter()
+        local = {"total_timesteps": last_step(self.config, first, self.epoch, goal), "tb_log_name": tb_log_name}
         threads, log = limited_threads(self.config.threads), self._logging(tb_log_name, reset_num_timesteps)
         with threads, log, progress(self, goal, enabled=progress_bar) as show, hooks(callback, self, local) as called:
             while True:

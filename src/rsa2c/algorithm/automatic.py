@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.config import Config, FollowingScale, KLStep, NoisyTraining
+from rsa2c.config import Config, FollowingScale, KLStep, NoisyTraining, PolynomialStep
 from rsa2c.errors import ConfigError, EnvError
 
 STEPS_PER_FEATURE, SMALL_BATCH, LARGE_BATCH = 1600, 4800, 8000
@@ -66,15 +66,18 @@ class Sizes:
         return self.n_envs * self.horizon
 
 
-def horizon_at(config: Config, steps: int) -> int:
-    """Steps of each environment in an epoch that begins after `steps` environment steps.
+def horizon_at(config: Config, steps: int, epoch: int) -> int:
+    """Steps of each environment in epoch t, which begins after `steps` environment steps.
 
-    Whole multiples of the horizon, so that episodes stay whole where the horizon is one: `LARGEST_GROWTH` at most.
+    Whole multiples of the horizon, so that episodes stay whole where the horizon is one: with `batch_doubling`
+    `LARGEST_GROWTH` at most, with `batch_power` (t+1)^batch_power, rounded.
     """
     horizon = Sizes.of(config).horizon
-    if config.batch_doubling is None:
-        return horizon
-    return horizon * min(LARGEST_GROWTH, 1 + steps // config.batch_doubling)
+    if config.batch_doubling is not None:
+        horizon *= min(LARGEST_GROWTH, 1 + steps // config.batch_doubling)
+    if isinstance(config.step, PolynomialStep):
+        horizon *= round((epoch + 1) ** config.step.batch_power)
+    return horizon
 
 
 def check_total(steps: Any) -> None:
@@ -83,10 +86,12 @@ def check_total(steps: Any) -> None:
         raise ConfigError(f"total_timesteps must be a positive, finite number, got {steps!r}.")
 
 
-def last_step(config: Config, steps: int, goal: int) -> int:
-    """Environment steps at the end of the epoch that reaches `goal`, beginning after `steps`; one epoch at least."""
+def last_step(config: Config, steps: int, epoch: int, goal: int) -> int:
+    """Environment steps at the end of the epoch that reaches `goal`, where `epoch` begins after `steps`; one epoch at
+    least."""
     while True:
-        steps += Sizes.of(config).n_envs * horizon_at(config, steps)
+        steps += Sizes.of(config).n_envs * horizon_at(config, steps, epoch)
+        epoch += 1
         if steps >= goal:
             return steps
 

@@ -67,7 +67,7 @@ def epoch(
     """The state after one epoch with the environments of `workers`, and the epoch's record; `around(phase)` is entered
     around each phase, and `observe` is called after each step of the environments."""
     clock, t, began = _Clock(around), state.epoch, workers.mark()
-    policy, horizon = explore(state.policy, config, t), horizon_at(config, state.steps)
+    policy, horizon = explore(state.policy, config, t), horizon_at(config, state.steps, t)
     before = Basis.of(policy.mean.dictionary)
     with clock("collect"):
         workers.restore(state.environments)
@@ -89,7 +89,7 @@ def epoch(
         actor_basis, penalty = Basis.of(guided.policy.mean.dictionary), Smoothness.of(config, policy, t, state.steps)
         fit = workers.fits.advantage(guided.policy, samples, estimate, config, penalty)
     with clock("actor"):
-        policy_after, kl = step_actor(guided.policy, fit, samples, config, t, state.steps)
+        policy_after, kl = step_actor(guided.policy, fit, samples, estimate, config, state)
     after = replace(
         state,
         policy=policy_after,

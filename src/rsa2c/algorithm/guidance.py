@@ -26,6 +26,7 @@ from rsa2c.attribution.cme import cme_values
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
+from rsa2c.attribution.settings import DEFAULT_RANK
 from rsa2c.config import CME, AgreementGuidance, CriticGuidance
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
@@ -254,6 +255,8 @@ def _attributions(
             ridge=rule.game.cme_ridge,
             permutations=None if enumerates(d) else CME_PERMUTATIONS,
             rng=rng,
+            approximation=rule.game.cme_approximation,
+            rank=DEFAULT_RANK if rule.game.cme_rank is None else rule.game.cme_rank,
         )[0]
     if isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
         return permutation_values(game, rng)

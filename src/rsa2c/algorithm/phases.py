@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from rsa2c.algorithm import released, schedules
 from rsa2c.algorithm.actor import GaussianPolicy, kl_step_size, largest_kl, mean_kl, step_direction
 from rsa2c.algorithm.critics import AdvantageFit
+from rsa2c.algorithm.fits import Estimate
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.robust import training_errors
 from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.algorithm.shares import Rollout
-from rsa2c.algorithm.state import dtype_of
+from rsa2c.algorithm.state import TrainingState, dtype_of
 from rsa2c.algorithm.sums import Largest
 from rsa2c.algorithm.workers import Workers
 from rsa2c.config import Config, KLStep, LearnedSigma, ScheduledSigma
@@ -59,16 +60,20 @@ def _largest_kl(block: Block, direction: NDArray, covariance: NDArray) -> Larges
 
 
 def step_actor(
-    policy: GaussianPolicy, fit: AdvantageFit, samples: Samples, config: Config, epoch: int, steps: int
+    policy: GaussianPolicy,
+    fit: AdvantageFit,
+    samples: Samples,
+    estimate: Estimate,
+    config: Config,
+    state: TrainingState,
 ) -> tuple[GaussianPolicy, float]:
-    """The policy after a step of its mean in an epoch that began after `steps` environment steps, and the step's mean
-    KL."""
+    """The policy after a step of its mean in the epoch that began from `state`, and the step's mean KL."""
     direction, rule = step_direction(fit, policy.mean.dictionary, config.metric), config.step
     if isinstance(rule, KLStep):
         first = float(rule.kl)
-        kl = schedules.linear(first, rule.kl_final or first, epoch, rule.kl_epochs)
+        kl = schedules.linear(first, rule.kl_final or first, state.epoch, rule.kl_epochs)
         if rule.kl_halving is not None:
-            kl /= 1 + steps / rule.kl_halving
+            kl /= 1 + state.steps / rule.kl_halving
         policy = policy.shrunk(rule.policy_decay)
         spread = SPREAD_RATE * fit.spread if isinstance(config.exploration, LearnedSigma) else None
         size = kl_step_size(direction, fit.second_moment, policy.covariance, kl, spread)
@@ -77,9 +82,13 @@ def step_actor(
             size = min(size, (float(rule.kl_largest) / largest) ** 0.5)
     else:
         spread = None
-        direction, size = released.step_of(direction, rule, epoch)
-    divergence = mean_kl(size * direction, fit.second_moment, policy.covariance)
-    stepped = policy.step(direction, size)
+        direction, size = released.step_of(direction, rule, state.epoch)
+    change = size * direction
+    newcomers = released.newcomers(policy, state.policy, fit, samples, estimate, config)
+    if newcomers is not None:
+        change = change + released.newcomers_share(config, size, len(change), samples.n) * newcomers
+    divergence = mean_kl(change, fit.second_moment, policy.covariance)
+    stepped = policy.step(change, 1.0)
     if spread is None:
         return stepped, divergence
     return stepped.spread(size * spread), divergence + float(np.sum((size * spread) ** 2))

@@ -7,6 +7,7 @@ constant size, and kernel weights from ratios of length scales.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numba as nb
 import numpy as np
@@ -17,9 +18,22 @@ from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.critics import AdvantageFit, gradient_sum, require_finite
 from rsa2c.algorithm.estimates import discounted_returns
 from rsa2c.algorithm.samples import Block, Samples
-from rsa2c.config import TD, Config, ConstantStep, PolynomialStep, PrintedGuidance, ReleasedAdvantage, ReleasedGuidance
+from rsa2c.config import (
+    TD,
+    AnnealedAdmission,
+    Config,
+    ConstantStep,
+    PolynomialStep,
+    PrintedGuidance,
+    ReleasedAdvantage,
+    ReleasedGuidance,
+)
 from rsa2c.config.released import MonteCarlo
 from rsa2c.kernel.dictionary import Dictionary
+
+if TYPE_CHECKING:
+    from rsa2c.algorithm.actor import GaussianPolicy
+    from rsa2c.algorithm.fits import Estimate
 
 
 def sweep_value(
@@ -117,8 +131,72 @@ def _smooth_gradient(block: Block, weights: NDArray, covariance: NDArray) -> NDA
     """The block's part of the gradient; its features are those of the advantage fit."""
     phi, noise = block.features, block.batch.latents - block.batch.means
     assert phi is not None, "the advantage was fitted"
-    smooth = np.sum((phi @ weights) * np.linalg.solve(covariance, noise.T).T, axis=1)
-    return gradient_sum(phi, noise, smooth, covariance)
+    return gradient_sum(phi, noise, _smooth(block, weights, covariance), covariance)
+
+
+def _smooth(block: Block, weights: NDArray, covariance: NDArray) -> NDArray:
+    """(N,): the Advantage Critic's own values, w_A(s)^T Sigma^-1 (u - h)."""
+    phi, noise = block.features, block.batch.latents - block.batch.means
+    assert phi is not None, "the advantage was fitted"
+    return np.sum((phi @ weights) * np.linalg.solve(covariance, noise.T).T, axis=1)
+
+
+def newcomers(
+    policy: GaussianPolicy,
+    before: GaussianPolicy,
+    fit: AdvantageFit,
+    samples: Samples,
+    estimate: Estimate,
+    config: Config,
+) -> NDArray[np.float64] | None:
+    """(q, m): c = A Sigma^-1 (u - h) for each state of the policy that it had not `before` the epoch, and zero for the
+    others; None where newcomers start at zero.
+
+    A and u are those of the transition that begins at the state, h the mean that it was sampled from; where several
+    transitions begin there, c is their mean. A is what weighs the scores of the policy gradient.
+    """
+    rule = config.admission
+    if not isinstance(rule, AnnealedAdmission) or rule.newcomers == "zero":
+        return None
+    states, known = policy.mean.remembered_states, before.mean.remembered_states
+    new = np.array([not len(_equal(known, state)) for state in states], dtype=bool)
+    clipped = config.advantage if isinstance(config.advantage, ReleasedAdvantage) else None
+    arguments = states[new], fit.weights, policy.covariance, estimate, clipped
+    totals, counts = samples.reduce(_newcomers, *arguments)
+    found = np.zeros_like(policy.mean.coefficients)
+    found[new] = totals / np.maximum(counts, 1)[:, None]
+    return found
+
+
+def newcomers_share(config: Config, size: float, q: int, n: int) -> float:
+    """What of a newcomer's score is its coefficient: 1 / q of q states, or `size` / n of n transitions."""
+    printed = isinstance(config.admission, AnnealedAdmission) and config.admission.newcomers == "printed"
+    return 1.0 / q if printed else size / n
+
+
+def _newcomers(
+    block: Block,
+    states: NDArray,
+    weights: NDArray,
+    covariance: NDArray,
+    estimate: Estimate,
+    rule: ReleasedAdvantage | None,
+) -> tuple[NDArray, NDArray]:
+    """The block's sums of A Sigma^-1 (u - h) over the transitions that begin at each of the raw `states` (k, d), and
+    the number of these."""
+    assert block.advantage is not None, "advantages were estimated"
+    target = estimate.standardised(block.advantage)
+    if rule is not None:
+        target = _smooth(block, weights, covariance) if rule.smooth_advantage else clipped_advantage(target, rule)
+    scores = np.linalg.solve(covariance, (block.batch.latents - block.batch.means).T).T
+    at = [_equal(block.batch.raw_states, state) for state in states]
+    totals = [target[index] @ scores[index] for index in at]
+    return np.reshape(totals, (len(states), scores.shape[1])), np.array([len(index) for index in at])
+
+
+def _equal(states: NDArray, state: NDArray) -> NDArray[np.intp]:
+    """Positions of the rows of `states` (N, d) that are `state` (d,)."""
+    return np.flatnonzero((states == state).all(axis=1))
 
 
 def step_of(direction: NDArray, rule: ConstantStep, epoch: int) -> tuple[NDArray, float]:

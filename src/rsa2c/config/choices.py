@@ -184,6 +184,11 @@ class CME:
     """How background states are weighted given the observed features."""
     cme_ridge: Annotated[float, POSITIVE] = 1e-3
     """Ridge of the conditional mean embedding, multiplied by the number of background states."""
+    cme_approximation: Literal["nystroem", "fourier"] | None = None
+    """Features in place of the background's Gram matrix: Nystroem's, of some of its states, or random Fourier ones;
+    unset: none."""
+    cme_rank: Annotated[int | None, POSITIVE] = None
+    """How many of these states or features, with `cme_approximation`; unset: 64."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ class AnnealedAdmission:
     """Most states admitted per epoch, per dictionary."""
     admission_every: Annotated[int, POSITIVE] = 1
     """Epochs between admissions."""
+    newcomers: Literal["zero", "printed", "gradient"] = "zero"
+    """Coefficient of a state that the epoch admitted to the actor's dictionary, from its transition's score
+    c = A Sigma^-1 (u - h): zero; c divided by the states in the dictionary, as in the paper's appendix, where h is the
+    mean over them; or the step along c as the gradient of one transition, the actor's step size times c / N."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,10 @@ class ConstantStep:
 @dataclass(frozen=True)
 class PolynomialStep(ConstantStep):
     """The theorem's step sizes: a0 (t+1)^-3/4 for the actor, b0 (t+1)^-1/2 for the Value Critic's sweeps."""
+
+    batch_power: Annotated[float, NOT_NEGATIVE] = 0.0
+    """Epoch t is about (t+1)^batch_power times as long as the first; the theorem asks for 1.5. Zero keeps all epochs
+    alike."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from rsa2c.config.choices import (
+    CME,
     LSTD,
     AgreementGuidance,
     Auto,
@@ -144,12 +145,7 @@ class Config:
             )
 
         _check_noise(self.robust, self.scale)
-        importance = getattr(self.guidance, "importance", "shapley")
-        if importance != "shapley" and self.game == "cme":
-            raise ConfigError(
-                f"attribution='cme' has no effect with importance={importance!r}: it is a game of Shapley values. "
-                "Leave one of them out."
-            )
+        _check_game(self.guidance, self.game)
 
     def __repr__(self) -> str:
         settings, plain, tags = self.settings(), flattened(Config()), {choice.tag for choice in CHOICES.values()}
@@ -187,6 +183,21 @@ class Config:
     def game(self) -> str | None:
         """The Shapley game that guides, "kme" or "cme"; None where attributions do not guide."""
         return flattened(self).get("attribution")
+
+
+def _check_game(guidance: Any, game: str | None) -> None:
+    importance = getattr(guidance, "importance", "shapley")
+    if importance != "shapley" and game == "cme":
+        raise ConfigError(
+            f"attribution='cme' has no effect with importance={importance!r}: it is a game of Shapley values. "
+            "Leave one of them out."
+        )
+    rule = getattr(guidance, "game", None)
+    if isinstance(rule, CME) and rule.cme_rank is not None and rule.cme_approximation is None:
+        raise ConfigError(
+            f"cme_rank={rule.cme_rank} has no effect without an approximation. Set cme_approximation='nystroem' or "
+            "'fourier', or leave cme_rank out."
+        )
 
 
 def _check_noise(

@@ -15,6 +15,7 @@ from rsa2c.algorithm.epoch import PHASES
 from rsa2c.algorithm.guidance import CME_PERMUTATIONS, NODES, enumerates
 from rsa2c.algorithm.work import Attribution, Basis, Growth, Reprojection, Work
 from rsa2c.attribution.kme import exact_nodes
+from rsa2c.attribution.settings import DEFAULT_RANK
 from rsa2c.attribution.simd import LANES
 from rsa2c.config import (
     CME,
@@ -34,6 +35,7 @@ from rsa2c.config.released import MonteCarlo
 from rsa2c.cost.operations import (
     cholesky,
     coordinates,
+    eigen,
     factor,
     kernel,
     lu,
@@ -147,14 +149,37 @@ def _cme(game: CME, states: int, n: int, explained: Attribution) -> float:
     """The observational game: one regression for each new coalition."""
     k, w, o = explained.centres, explained.features, explained.outputs
     pairs = (CME_PERMUTATIONS + 1) // 2
-    tables = n * n + n * states + states * k + n * k
     joins, values, update = 2 * pairs * w, 2 + 2 * pairs * (w - 1), 14 * pairs * w * states * o
     if enumerates(w):
         joins, values, update = 2**w - 1, 2**w, 3 * w * 2 ** (w - 1) * states * o
-    value = tables + n + states * k + cholesky(n) + 2 * n * n * (states + 1) + 2 * states * k * (n + o)
+    tables, entry, regression = _regression(game, states, n)
+    centres = states * k + n * k
+    value = regression + centres + states * k + 2 * states * k * (n + o)
     if game.cme_embedding != "paper":
         value += 3 * n * states
-    return w * 3 * tables + (w - 1) * n * k + joins * 4 * tables + values * value + update
+    factors = entry * tables + 3 * centres
+    return w * factors + (w - 1) * n * k + joins * (factors + tables + centres) + values * value + update
+
+
+def _regression(game: CME, states: int, n: int) -> tuple[int, int, float]:
+    """Of the regression on a coalition's features: the entries of the tables that its log factors or phases fill, the
+    operations that one entry of one feature takes, and those of the weights of n background states.
+
+    Nystroem's landmarks are taken to be independent; features that leave them dependent cost less.
+    """
+    if game.cme_approximation is None:
+        tables = n * n + n * states
+        return tables, 3, tables + n + cholesky(n) + 2 * n * n * (states + 1)
+    r = DEFAULT_RANK if game.cme_rank is None else game.cme_rank
+    if game.cme_approximation == "nystroem":
+        r = min(r, n)
+        tables, entry = r * r + n * r + r * states, 3
+        features = tables + eigen(r) + r * r + r + 2 * r * r * (n + states)
+    else:
+        tables, entry = n * r + states * r, 1
+        features = 3 * tables
+    system = n * r * (r + 1) + r + cholesky(r)
+    return tables, entry, features + system + 2 * (r * r + n * r) * (states + 1) + n * r + 2 * n
 
 
 def _moves(config: Config, moves: tuple[Reprojection, ...], d: int, m: int) -> float:

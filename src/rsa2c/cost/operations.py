@@ -21,6 +21,11 @@ def cholesky(n: int) -> float:
     return n**3 / 3 + n**2 / 2 + n / 6
 
 
+def eigen(n: int) -> int:
+    """Eigenvalues and eigenvectors of a symmetric n x n matrix by the QR algorithm (Golub and Van Loan)."""
+    return 9 * n**3
+
+
 def triangular_inverse(n: int) -> float:
     return n**3 / 3 + 2 * n / 3
 

@@ -153,6 +153,7 @@ def check(config: Config) -> None:
         "step_rule='kl'": isinstance(config.step, KLStep),
         "kl_largest=None": getattr(config.step, "kl_largest", None) is None,
         "scaling='following'": isinstance(config.scale, FollowingScale),
+        "newcomers='zero'": getattr(config.admission, "newcomers", "zero") == "zero",
         "kernel='rbf'": config.kernel == "rbf",
         "precision='float64'": config.precision == "float64",
         "restart_p=0": config.restart_p == 0,

@@ -175,7 +175,7 @@ def build(study: Selection, environments: Sequence[str], folder: PathLike | None
     made = [tables.runs(study)]
     for environment in environments:
         if environment.startswith("rsa2c/LQR"):
-            made += [lqr_tables.gap_table(study, environment), lqr_tables.rate_table(study, environment)]
+            made += [make(study, environment) for make in lqr_tables.TABLES]
         made += [tables.returns(study, environment), tables.noise(study, environment)]
         if thresholds(environment):
             made.append(tables.solution(study, environment))

@@ -1,4 +1,5 @@
-"""Rates of convergence on the linear-quadratic benchmark: the random iterate of the theorem, and fitted exponents."""
+"""Rates of convergence on the linear-quadratic benchmark: the random iterate of the theorem, fitted exponents, and the
+gap beside the theorem's bound."""
 
 from __future__ import annotations
 
@@ -41,3 +42,23 @@ def fitted_rate(epochs: NDArray[np.float64], gap: NDArray[np.float64]) -> float:
     if late.sum() < 3:
         return float("nan")
     return float(-np.polyfit(np.log(epochs[late]), np.log(gap[late]), 1)[0])
+
+
+def bound(epochs: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """T^-1/4 log^2 T: the theorem's bound up to its constant."""
+    theory = paper.document()["theory"]
+    return np.asarray(epochs) ** -theory["rate"] * np.log(epochs) ** theory["log_power"]
+
+
+def peak() -> float:
+    """The T from which the bound falls, e^8."""
+    theory = paper.document()["theory"]
+    return float(np.exp(theory["log_power"] / theory["rate"]))
+
+
+def change(epochs: NDArray[np.float64], gap: NDArray[np.float64], first: float) -> float:
+    """gap(T) / gap(first) at the last T, on a logarithmic scale between evaluations; NaN where the curve begins after
+    `first` or ends there."""
+    if not len(epochs) or not epochs[0] <= first < epochs[-1]:
+        return float("nan")
+    return float(gap[-1] / np.exp(np.interp(np.log(first), np.log(epochs), np.log(gap))))

@@ -18,6 +18,9 @@ ORDER = ("rsa2c-kme", "rsa2c-cme", "shuffled-shap", "uniform-shap", "advanced-ac
 TWINS = {"uniform-shap": "advanced-ac"}
 """Variants that are another one, bit for bit (a test compares bytes): where one was not trained, it has the other's
 runs, and tables say so."""
+
+THEORY = "step_rule=polynomial"
+"""What runs with the theorem's step sizes vary."""
 UNSTABLE = 100.0
 """Larger gaps, beyond a hundred times the optimal cost, count as this: the policy is unstable."""
 
@@ -55,9 +58,14 @@ class Selection:
         lacking = {name: {preset for preset, *_ in settings(other) - settings(name)} for name, other in TWINS.items()}
         return {name: [each for each in PRESETS if each in presets] for name, presets in lacking.items() if presets}
 
-    def theory(self, environment: str, **wanted: object) -> list[Record]:
-        """Runs with the theorem's step sizes."""
-        return self.of(environment=environment, varied="step_rule=polynomial", **wanted)
+    def theory(self, environment: str, schedule: str = THEORY, **wanted: object) -> list[Record]:
+        """Runs with the theorem's step sizes and one of the `schedules`, the study's first unless asked otherwise."""
+        return self.of(environment=environment, varied=schedule, **wanted)
+
+    def schedules(self, environment: str) -> list[str]:
+        """What runs with the theorem's step sizes varied: the step rule, and beside it the sizes of batches."""
+        found = (item.varied for item in self.records if item.environment == environment)
+        return list(dict.fromkeys(varied for varied in found if varied.split("__")[0] == THEORY))
 
     def algorithms(self, records: Iterable[Record] | None = None) -> list[str]:
         """The algorithms present, in the order of the tables."""

@@ -240,5 +240,7 @@ def corrections(study: Selection, environment: str) -> Table:
         rows.append([label, Spread.of(values), gain, statistics.median_steps(steps, study.rng)])
     columns = ["changed", "return", "gain", "median steps to the threshold"]
     notes = ["Gains have Welch's 95% intervals."]
+    if any("newcomers=" in name for name in varied):
+        notes[0] += " `newcomers` is no correction: the paper's appendix has it, its released code has not."
     title = f"{environment}: our corrections, one at a time"
     return Table(f"corrections_{slug(environment)}", title, columns, rows, notes)
