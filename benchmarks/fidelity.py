@@ -53,9 +53,10 @@ both are means over outputs.
 GUIDE = """\
 ## What guided, and what is explained
 
-Rank agreement with mean absolute Shapley values of the value and of the action, and deletion areas: the mean change of
-the function while features are removed from all states in the order of the ranking, relative to its change without any
-feature. More is better; it exceeds 1 where features of a state balance each other.
+Rank agreement with mean absolute Shapley values of the value and of the action, and deletion areas: the share of the
+function that is left, on average, while features are removed from all states in the order of the ranking. Less is
+better; it is below 0 where removing features takes the function beyond its mean, as it does where features of a state
+balance each other.
 """
 
 

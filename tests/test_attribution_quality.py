@@ -89,14 +89,14 @@ def of_one():
 
 
 def test_fidelity_of_a_function_of_one_feature_is_known(of_one, table):
-    """The curve jumps from 0 to 1 where the third feature goes: at step k of six its area is 1 - (k - 1/2) / 6."""
+    """The curve falls from 1 to 0 where the third feature goes: at step k of six its area is (k - 1/2) / 6."""
     right, first, last = (0, 0, 9, 0, 0, 0), (0, 0, 9, 1, 2, 3), (5, 4, 0, 3, 2, 1)
     asked = {"right": right, "first": first, "last": last, "alike": np.ones(6)}
     found = fidelity(of_one, explain(of_one, table, table), table, asked, np.random.default_rng(0))
     assert [*found] == [OWN, *asked, RANDOM]
     for name in (OWN, "right", "first"):
-        assert found[name].deletion == pytest.approx(11 / 12)
-    assert found["last"].deletion == pytest.approx(1 / 12)
+        assert found[name].deletion == pytest.approx(1 / 12)
+    assert found["last"].deletion == pytest.approx(11 / 12)
     for name in ("alike", RANDOM):  # the mean over places is 1/2, and the states' places are independent
         assert np.isnan(found[name].agreement)
         assert found[name].deletion == pytest.approx(0.5, abs=0.15)
@@ -115,11 +115,11 @@ def test_fidelity_against_every_coalition_one_by_one(function, table, explanatio
             mixed[:, removed[count:]] = s[removed[count:]]
             changes.append(abs(function(mixed).mean() - function(s)[0]))
         moved.append(np.mean(changes))
-    area = np.trapezoid(np.array(moved) / moved[-1], np.arange(7) / 6)
+    area = np.trapezoid(1.0 - np.array(moved) / moved[-1], np.arange(7) / 6)
     found = fidelity(function, explanation, background, {"asked": ranking}, np.random.default_rng(0))
     assert found["asked"].deletion == pytest.approx(area, rel=1e-12)
     assert found["asked"].agreement == pytest.approx(spearmanr(ranking, explanation.importances[:, 0])[0])
-    assert found[OWN].deletion > found[RANDOM].deletion
+    assert found[OWN].deletion < found[RANDOM].deletion
 
 
 def test_fidelity_is_of_one_function_and_of_features(function, table, explanation):

@@ -170,7 +170,7 @@ class TestFidelity:
         assert found == ["value", "action"]
         assert [cell["agreement"] for cell in rows[0]["cells"]] == [1.0, 1.0]
         assert [cell["agreement"] for cell in rows[-1]["cells"]] == [None, None]
-        assert all(cell["deletion"] > 0 for row in rows for cell in row["cells"])
+        assert all(-5 < cell["deletion"] < 1 for row in rows for cell in row["cells"])
         assert "Is what guided what is explained?" in visible(page)
 
     def test_of_a_run_that_nothing_guided(self, tmp_path):

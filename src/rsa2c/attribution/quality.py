@@ -91,9 +91,9 @@ class Fidelity:
     """Rank correlation with the importances that the explanation shows; NaN where the ranking tells no features
     apart."""
     deletion: float
-    """Area under the deletion curve: the mean change of the function while features are removed in this order, in units
-    of that without any feature. Larger is better. It exceeds 1 where features of a state balance each other; NaN for a
-    function that does not vary."""
+    """Area under the deletion curve, the share of the function that is left while features are removed in this order:
+    smaller is better. Below 0 where removing features takes the function beyond its mean, as it does where features of
+    a state balance each other; NaN for a function that does not vary."""
 
 
 def fidelity(
@@ -106,7 +106,7 @@ def fidelity(
 ) -> dict[str, Fidelity]:
     """The fidelity of each of `rankings` (d,), of the explanation's own and of a random one.
 
-    The curve is D(k) / D(d) against k / d, D(k) = E_s mean_o |f_o(s) - v_o(s without its k most important features)|
+    The curve is 1 - D(k) / D(d) against k / d, with D(k) = E_s mean_o |f_o(s) - v_o(s without the k most important)|
     over the outputs o explained. Features that rank alike are removed in random order, drawn for each state.
     """
     data, b = _pair(explanation, background)
@@ -122,7 +122,7 @@ def fidelity(
     def deletion(ranking: Array) -> float:
         rank = np.argsort([np.lexsort((rng.random(ranking.shape), -ranking)) for _ in data], axis=1)
         moved = [np.abs(_games(function, data, b, rank >= k)[:, outputs] - full).mean() for k in counts]
-        return _area(counts, np.array(moved) / moved[-1]) if moved[-1] > 0 else float("nan")
+        return _area(counts, 1.0 - np.array(moved) / moved[-1]) if moved[-1] > 0 else float("nan")
 
     found = {name: np.asarray(ranking, dtype=np.float64) for name, ranking in asked.items()}
     return {name: Fidelity(rank_agreement(ranking, own), deletion(ranking)) for name, ranking in found.items()}
@@ -130,7 +130,8 @@ def fidelity(
 
 def order_note(found: Mapping[str, Fidelity]) -> str:
     """What stands beside importances of the function that they are importances of."""
-    return f"deletion area {found[OWN].deletion:.2f} in this order, {found[RANDOM].deletion:.2f} in random order"
+    own, random = found[OWN].deletion, found[RANDOM].deletion
+    return f"deletion area {own:.2f} in this order, {random:.2f} in random order (less is better)"
 
 
 def guide_note(found: Mapping[str, Fidelity], name: str, of: str) -> str:

@@ -123,7 +123,7 @@ def _print(explanation: Explanation | ExplainedDataset, residual: float, fidelit
     print(f"  residual  {residual:.1e} (values sum to f(s) - E f up to this)")
     for name, size in explanation.top(8):
         print(f"  {size:10.4g}  {name}")
-    print("  fidelity  mean change while features are removed, the most important first (deletion; more is better)")
+    print("  fidelity  deletion area: share left while features are removed, the most important first (less is better)")
     for name, one in fidelity.items():
         beside = "" if name == OWN or isnan(one.agreement) else f" (rank agreement {one.agreement:.2f})"
         print(f"  {one.deletion:10.2f}  {name}{beside}")
