@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +63,8 @@ balance each other.
 ZOO = """\
 ## The zoo's agents
 
-The same for one agent of each environment, those that were guided. At the end the mean over them, with Student's 95%
-interval over environments.
+The same for one agent of each environment, those that were guided. At the end the mean agreement, with Student's 95%
+interval over environments, and the number of environments in which an area is below that of a random order.
 """
 GUIDE_COLUMNS = {
     f"agreement {MEASURED}": f"agreement of {MEASURED}",
@@ -126,7 +126,8 @@ def truths(agents: Sequence[RSA2C]) -> str:
              "correlation within a state": "within a state", "rank": "rank",
              f"rank of {MEASURED}": f"rank of {MEASURED}", f"rank of {WEIGHTS}": f"rank of {WEIGHTS}"}  # fmt: skip
     found = {of: against_truth(agents, of) for of in FUNCTIONS}
-    lines = [[of, *(interval(numbers[name]) for name in heads)] for of, numbers in found.items()]
+    lines = [[of, *(interval(numbers[name], bounded=" off" not in heads[name]) for name in heads)]
+             for of, numbers in found.items()]  # fmt: skip
     return table(("explained", *heads.values()), lines)
 
 
@@ -166,13 +167,24 @@ def of_zoo(environments: Sequence[str]) -> str:
                 rows.append(guide_and_explained(agent, of))
                 lines.append([name, of, *_row(rows[-1:])])
             print(f"zoo: {name}", flush=True)
-    means = [["mean", of, *_row(rows)] for of, rows in numbers.items()]
-    return table(("environment", "explained", *GUIDE_COLUMNS.values()), lines + means)
+    ends = [line for of, rows in numbers.items() for line in _ends(of, rows)]
+    return table(("environment", "explained", *GUIDE_COLUMNS.values()), lines + ends)
+
+
+def _ends(of: str, rows: Sequence[Mapping[str, float]]) -> Iterator[list[str]]:
+    """The mean of each agreement, and how many areas are below that of a random order: areas differ too much for a
+    mean."""
+    numbers = {name: [each for each in found if not math.isnan(each)] for name, found in joined(rows).items()}
+    agreements, areas = list(GUIDE_COLUMNS)[:2], list(GUIDE_COLUMNS)[2:-1]
+    yield ["mean", of, *(interval(numbers[name], bounded=True) for name in agreements), *["-"] * (len(areas) + 1)]
+    random = numbers[f"deletion {RANDOM}"]
+    below = [sum(a < b for a, b in zip(numbers[name], random, strict=True)) for name in areas]
+    yield ["below random order", of, "-", "-", *(f"{count} of {len(random)}" for count in below), "-"]
 
 
 def _row(rows: Sequence[Mapping[str, float]]) -> list[str]:
     numbers = joined(rows)
-    return [interval(numbers[name]) for name in GUIDE_COLUMNS]
+    return [interval(numbers[name], bounded=name.startswith("agreement")) for name in GUIDE_COLUMNS]
 
 
 def joined(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
@@ -180,13 +192,13 @@ def joined(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def interval(numbers: Sequence[float], form: str = "{:.2f}") -> str:
-    """A mean with its interval; a dash where there is none for some seed."""
-    if any(map(math.isnan, numbers)):
+def interval(numbers: Sequence[float], bounded: bool = False) -> str:
+    """A mean with its interval; a dash where there is none for some seed. `bounded`: of numbers from -1 to 1."""
+    if not numbers or any(map(math.isnan, numbers)):
         return "-"
     found = statistics.mean(numbers)
-    ends = f" [{form.format(found.low)}, {form.format(found.high)}]" if found.has_interval else ""
-    return form.format(found.value) + ends
+    low, high = np.clip([found.low, found.high], *((-1, 1) if bounded else (None, None)))
+    return f"{found.value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if found.has_interval else "")
 
 
 def spread(numbers: Sequence[float], form: str = "{:.2f}") -> str:

@@ -119,8 +119,24 @@ def test_the_second_cart_changes_no_reward():
 
 def test_numbers_on_the_page():
     assert fidelity.interval([1.0, 1.0]) == "1.00 [1.00, 1.00]"
+    assert fidelity.interval([0.9, 1.0], bounded=True) == "0.95 [0.31, 1.00]"
     assert fidelity.interval([0.5]) == "0.50" and fidelity.interval([0.5, math.nan]) == "-"
     assert fidelity.spread([0.1, 0.3], "{:.0%}") == "20% (10% to 30%)"
+
+
+def test_the_zoos_last_rows():
+    agreements, areas = list(fidelity.GUIDE_COLUMNS)[:2], list(fidelity.GUIDE_COLUMNS)[2:]
+    rows = [
+        {**dict.fromkeys(agreements, agreement), **dict(zip(areas, of, strict=True))}
+        for agreement, of in (
+            (0.5, (0.1, 0.4, 0.2, 0.3)),
+            (math.nan, (0.1, 0.2, 0.9, 0.3)),
+            (0.5, (0.4, 0.1, 0.2, 0.3)),
+        )
+    ]
+    mean, below = fidelity._ends("value", rows)
+    assert mean == ["mean", "value", "0.50 [0.50, 0.50]", "0.50 [0.50, 0.50]", "-", "-", "-", "-"]
+    assert below == ["below random order", "value", "-", "-", "2 of 3", "2 of 3", "2 of 3", "-"]
 
 
 def test_a_small_run_writes_a_page(tmp_path, monkeypatch):
