@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 import rsa2c
 from rsa2c.attribution import explain
-from rsa2c.attribution.quality import deletion_insertion, infidelity, sensitivity_max
+from rsa2c.attribution.quality import OWN, RANDOM, deletion_insertion, fidelity, infidelity, sensitivity_max
 from rsa2c.closed_loop import explain_policy, masked_returns
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.trained import MEASURED, WEIGHTS
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,71 @@ def test_sensitivity_grows_with_the_radius(function, table):
     assert small.shape == (5,)
     assert np.all(small < large)
     assert small.max() < 0.2
+
+
+@pytest.fixture(scope="module")
+def of_one():
+    """Of six features the third alone matters."""
+    kernel = rsa2c.RBF(1.0, np.array([1e-30, 1e-30, 1.0, 1e-30, 1e-30, 1e-30]))
+    dictionary = Dictionary(kernel, np.random.default_rng(0).normal(size=(9, 6)), np.ones(9))
+    return rsa2c.RKHSFunction(dictionary, np.ones((9, 1)), ("f",))
+
+
+def test_fidelity_of_a_function_of_one_feature_is_known(of_one, table):
+    """The curve falls from 1 to 0 where the third feature goes: at step k of six its area is (k - 1/2) / 6."""
+    right, first, last = (0, 0, 9, 0, 0, 0), (0, 0, 9, 1, 2, 3), (5, 4, 0, 3, 2, 1)
+    asked = {"right": right, "first": first, "last": last, "alike": np.ones(6)}
+    found = fidelity(of_one, explain(of_one, table, table), table, asked, np.random.default_rng(0))
+    assert [*found] == [OWN, *asked, RANDOM]
+    for name in (OWN, "right", "first"):
+        assert found[name].deletion == pytest.approx(1 / 12)
+    assert found["last"].deletion == pytest.approx(11 / 12)
+    for name in ("alike", RANDOM):  # the mean over places is 1/2, and the states' places are independent
+        assert np.isnan(found[name].agreement)
+        assert found[name].deletion == pytest.approx(0.5, abs=0.15)
+    assert found[OWN].agreement == 1.0
+    assert found["last"].agreement < -0.5 < 0.5 < found["right"].agreement
+
+
+def test_fidelity_against_every_coalition_one_by_one(function, table, explanation):
+    ranking = [3, 6, 5, 1, 2, 4]
+    background = table[30:62]
+    removed, moved = [1, 2, 5, 0, 4, 3], []
+    for count in range(7):
+        changes = []
+        for s in explanation.data:
+            mixed = background.copy()
+            mixed[:, removed[count:]] = s[removed[count:]]
+            changes.append(abs(function(mixed).mean() - function(s)[0]))
+        moved.append(np.mean(changes))
+    area = np.trapezoid(1.0 - np.array(moved) / moved[-1], np.arange(7) / 6)
+    found = fidelity(function, explanation, background, {"asked": ranking}, np.random.default_rng(0))
+    assert found["asked"].deletion == pytest.approx(area, rel=1e-12)
+    assert found["asked"].agreement == pytest.approx(spearmanr(ranking, explanation.importances[:, 0])[0])
+    assert found[OWN].deletion < found[RANDOM].deletion
+
+
+def test_fidelity_is_of_one_function_and_of_features(function, table, explanation):
+    def asked(one, rankings):
+        return fidelity(function, one, table, rankings, np.random.default_rng(0))
+
+    with pytest.raises(DataError, match="explanation is of g, and the function has f"):
+        asked(replace(explanation, output_names=("g",)), {})
+    with pytest.raises(DataError, match="Explain without groups"):
+        asked(explain(function, table, table, groups={"g": [0, 1]}), {})
+    with pytest.raises(DataError, match="same features, got 2 and 6"):
+        asked(explanation, {"short": [1, 2]})
+
+
+def test_an_agent_knows_what_guided_it():
+    agent = rsa2c.load("zoo:Pendulum-v1")
+    explanation = agent.explain(agent.background[:40], of="action")
+    found = agent.fidelity(explanation, "action")
+    assert [*found] == [OWN, MEASURED, WEIGHTS, RANDOM]
+    expected = spearmanr(agent.kernel_weights, explanation.importances[:, 0])[0]
+    assert found[WEIGHTS].agreement == pytest.approx(expected)
+    again = agent.fidelity(explanation, "action")
+    assert [one.deletion for one in again.values()] == [one.deletion for one in found.values()], "its own generator"
 
 
 def controller(observation):

@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from rsa2c import zoo
+from rsa2c.attribution.quality import OWN, RANDOM
 from rsa2c.cli import main
-from rsa2c.report.card import model_card, plain
+from rsa2c.report.card import EXPLAINED_STATES, model_card, plain
 from rsa2c.runs.evaluation import evaluate_policy
 from rsa2c.runs.source import ModelData, opened
+from rsa2c.trained import WEIGHTS
 
 DATA = Path(__file__).parent / "data" / "run-v2"
 PENDULUM = "zoo:Pendulum-v1"
@@ -60,6 +62,14 @@ def test_a_card_says_how_it_was_trained_and_how_sure_the_score_is(pendulum):
     assert f"rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps {card.total_timesteps}" in text
     assert all(heading in text for heading in ("## Score", "## How to use it", "## Limits"))
     assert "torque (-2 to 2)" in text
+
+
+def test_a_card_says_how_well_its_table_of_features_describes_the_policy(pendulum):
+    agent = opened(PENDULUM).kernel_agent
+    found = agent.fidelity(agent.explain(agent.background[:EXPLAINED_STATES], of="action"), "action")
+    own, random, weights = found[OWN], found[RANDOM], found[WEIGHTS]
+    assert f"deletion area {own.deletion:.2f} in this order, {random.deletion:.2f} in random order" in pendulum
+    assert f"guided its training: rank agreement {weights.agreement:.2f} with Shapley values of the action" in pendulum
 
 
 def test_the_code_of_a_card_runs(pendulum):

@@ -274,6 +274,9 @@ def test_explain_writes_data_and_plots(trained, capsys, tmp_path):
     assert main(["explain", RUN, "--of", "action", "--states", "20", "--out", "why.npz"]) == 0
     printed = capsys.readouterr().out
     assert "KME" in printed and "angular velocity" in printed
+    fidelity = [line.split(maxsplit=1) for line in printed.split("fidelity")[1].splitlines()[1:5]]
+    names = ("these values", "importance while learning", "kernel weights", "random order")
+    assert all(text.startswith(name) and float(area) < 1 for (area, text), name in zip(fidelity, names, strict=True))
     assert Explanation.load(tmp_path / "why.npz").values.shape == (20, 3, 1)
     written = {path.name for path in tmp_path.iterdir()}
     assert {"why_beeswarm.png", "why_beeswarm.svg", "why_bars.png"} <= written

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from report_pages import GUIDED, TINY, document, trained, visible
+from rsa2c.attribution.quality import OWN, RANDOM
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
 from rsa2c.evaluation import EvaluationResult, evaluate
@@ -25,6 +26,7 @@ from rsa2c.report.result import rerun_command
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent
+from rsa2c.trained import MEASURED, WEIGHTS
 
 
 @pytest.fixture(scope="module")
@@ -145,15 +147,37 @@ class TestLead:
     def test_a_skill_is_named_only_if_every_episode_shows_it(self, env_id, returns, lengths, words):
         assert skill(env_id, EvaluationResult(np.array(returns), np.array(lengths))) == words
 
-    def test_names_the_feature_with_the_largest_weight_or_the_largest_effect(self, run):
+    def test_names_the_feature_with_the_largest_effect_and_without_an_explanation_the_largest_weight(self, run):
         agent = load_agent(run)
-        found = lead(agent, None, {"action": agent.explain(agent.background[:20], of="action")})
+        explained = {"action": agent.explain(agent.background[:20], of="action")}
+        found = lead(agent, None, explained)
         assert found["mean"] is None and found["skill"] is None
+        effects = np.abs(explained["action"].values).mean(axis=(0, 2))
+        assert found["verb"] == "responds most to"
+        assert found["feature"] == agent.feature_names[int(effects.argmax())]
         weights = agent.kernel_weights
-        effects = np.abs(agent.explain(agent.background[:20], of="action").values).mean(axis=(0, 2))
-        guided = np.ptp(weights) > 0
-        assert found["verb"] == ("looks most at" if guided else "responds most to")
-        assert found["feature"] == agent.feature_names[int((weights if guided else effects).argmax())]
+        assert np.ptp(weights) > 0, "it was guided"
+        found = lead(agent, None, None)
+        assert found["verb"] == "looks most at"
+        assert found["feature"] == agent.feature_names[int(weights.argmax())]
+
+
+class TestFidelity:
+    def test_stands_beside_the_importances(self, run, page):
+        rows = document(page)["attention"]["fidelity"]["rows"]
+        assert [row["ranking"] for row in rows] == [OWN, MEASURED, WEIGHTS, RANDOM]
+        found = document(page)["attention"]["fidelity"]["functions"]
+        assert found == ["value", "action"]
+        assert [cell["agreement"] for cell in rows[0]["cells"]] == [1.0, 1.0]
+        assert [cell["agreement"] for cell in rows[-1]["cells"]] == [None, None]
+        assert all(-5 < cell["deletion"] < 1 for row in rows for cell in row["cells"])
+        assert "Is what guided what is explained?" in visible(page)
+
+    def test_of_a_run_that_nothing_guided(self, tmp_path):
+        run = trained(tmp_path, "advanced-ac")
+        text = write_report(run, episodes=2).read_text(encoding="utf-8")
+        assert [row["ranking"] for row in document(text)["attention"]["fidelity"]["rows"]] == [OWN, RANDOM]
+        assert "Do these values rank the features well?" in visible(text)
 
 
 class TestMissing:

@@ -361,3 +361,16 @@ def test_before_a_threshold_is_the_evaluation_before():
     assert st.steps_to_threshold(curve, 2.5, before=True) == 20.0
     assert st.steps_to_threshold(curve, 0.0, before=True) == 0.0
     assert st.steps_to_threshold(curve, 9.0, before=True) == np.inf
+
+
+def test_rank_agreement():
+    assert st.rank_agreement([1.0, 2.0, 5.0], [10.0, 11.0, 12.0]) == pytest.approx(1.0)
+    assert st.rank_agreement([1.0, 2.0, 5.0], [3.0, 2.0, 1.0]) == pytest.approx(-1.0)
+    # ties share the mean of their ranks: (1.5, 1.5, 3) against (1, 2, 3) is 1.5 / sqrt(1.5 * 2)
+    assert st.rank_agreement([0.0, 0.0, 1.0], [1.0, 2.0, 3.0]) == pytest.approx(math.sqrt(0.75))
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 5, size=(2, 20))
+    assert st.rank_agreement(first, second) == pytest.approx(scipy.stats.spearmanr(first, second)[0])
+    assert math.isnan(st.rank_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]))
+    with pytest.raises(DataError, match="same features, got 3 and 2"):
+        st.rank_agreement([1.0, 2.0, 3.0], [1.0, 2.0])

@@ -26,8 +26,11 @@ LINES = ("#2b6fb3", "#c8412b", "#3a8f5d", "#8a5fb0", "#c98a1b", "#5b6770")
 WIDTH = 6.4
 
 
-def beeswarm(explanation: Explanation, output: str | int = 0, features: int = 12) -> Figure:
-    """One row per feature, one dot per state, placed at its Shapley value and coloured by the feature's value."""
+def beeswarm(explanation: Explanation, output: str | int = 0, features: int = 12, note: str = "") -> Figure:
+    """One row per feature, one dot per state, placed at its Shapley value and coloured by the feature's value.
+
+    `note` is written above it, as in `heatmap` and `bar`, with a line for each part between semicolons.
+    """
     one = explanation.output(output)
     values, data = one.values[..., 0], one.data
     order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:features]
@@ -46,7 +49,7 @@ def beeswarm(explanation: Explanation, output: str | int = 0, features: int = 12
         )
     axes.set_yticks(range(len(order)), [one.feature_names[i] for i in order[::-1]])
     axes.set_xlabel(f"Shapley value for {one.output_names[0]}")
-    axes.set_title(_short(one.game), loc="left", fontsize=8, color=INK)
+    _noted(axes, _short(one.game), *note.split("; "))
     bar = figure.colorbar(dots, ax=axes, ticks=[0, 1], aspect=30, pad=0.02)
     bar.ax.set_yticklabels(["low", "high"])
     bar.set_label("feature value", labelpad=-12)
@@ -60,6 +63,7 @@ def heatmap(
     feature_names: Sequence[str],
     label: str = "mean |Shapley value|",
     features: int = 30,
+    note: str = "",
 ) -> Figure:
     """Importances or kernel weights (n, d) over training, one row per feature, the most important on top.
 
@@ -83,6 +87,7 @@ def heatmap(
     )
     axes.set_yticks(range(len(order)), [feature_names[i] for i in order])
     axes.set_xlabel("epoch")
+    _noted(axes, *note.split("; "))
     bar = figure.colorbar(image, ax=axes, aspect=30, pad=0.02, label=label)
     bar.outline.set_visible(False)
     return figure
@@ -123,7 +128,7 @@ def waterfall(explanation: Explanation, state: int = 0, output: str | int = 0, f
     return figure
 
 
-def bar(explanation: Explanation, output: str | int = 0, features: int = 15) -> Figure:
+def bar(explanation: Explanation, output: str | int = 0, features: int = 15, note: str = "") -> Figure:
     """Mean absolute Shapley values, the largest on top, with standard errors where values are sampled."""
     one = explanation.output(output)
     size = one.importances[:, 0]
@@ -134,6 +139,7 @@ def bar(explanation: Explanation, output: str | int = 0, features: int = 15) -> 
     axes.set_yticks(range(len(order)), [one.feature_names[i] for i in order])
     axes.invert_yaxis()
     axes.set_xlabel(f"mean |Shapley value| for {one.output_names[0]}")
+    _noted(axes, *note.split("; "))
     return figure
 
 
@@ -176,6 +182,10 @@ def _canvas(height: float) -> tuple[Figure, Axes]:
     axes.tick_params(labelsize=8, length=2)
     axes.xaxis.label.set_size(9)
     return figure, axes
+
+
+def _noted(axes: Axes, *notes: str) -> None:
+    axes.set_title("\n".join(filter(None, notes)), loc="left", fontsize=8, color=INK)
 
 
 def _colours() -> Any:

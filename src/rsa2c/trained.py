@@ -18,12 +18,16 @@ from rsa2c.algorithm.threads import limited_threads
 from rsa2c.attribution import ExplainedDataset, Explanation, Prototypes, explain, explain_dataset, prototypes
 from rsa2c.attribution.inputs import Groups, check_columns
 from rsa2c.attribution.prototypes import familiarity
+from rsa2c.attribution.quality import Fidelity, fidelity
 from rsa2c.config import Config, algorithm_name
 from rsa2c.errors import ConfigError, DataError
 from rsa2c.export import Exported, export
 from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.certificates import Certificate, certified_radius, certify
 from rsa2c.robustness.regions import Norm, Region, Units, unit_scale
+
+MEASURED, WEIGHTS = "importance while learning", "kernel weights"
+"""Names of what guided."""
 
 
 class Trained:
@@ -157,6 +161,14 @@ class Trained:
         return self.policy_mean.kernel.weights.copy()
 
     @property
+    def guided_by(self) -> dict[str, NDArray[np.float64]]:
+        """(d,) each: what guided the kernel, the importance measured for the value and the weights it led to; nothing
+        where nothing guided."""
+        if not self.importances.updates:
+            return {}
+        return {MEASURED: np.abs(self.importances.moments[0]), WEIGHTS: self.kernel_weights}
+
+    @property
     def dictionary_sizes(self) -> dict[str, int]:
         """States in each dictionary."""
         sizes = {"actor": self.policy_mean.dictionary.size}
@@ -198,6 +210,13 @@ class Trained:
                 feature_names=self.feature_names,
                 **options,
             )
+
+    def fidelity(self, explanation: Explanation, of: str = "value") -> dict[str, Fidelity]:
+        """Does what guided describe what is explained? Rank agreement and deletion of an explanation's own ranking, of
+        those of `guided_by` and of a random one."""
+        with limited_threads(self.config.threads):
+            rng = np.random.default_rng(0)
+            return fidelity(self._explained(of), explanation, self.background, self.guided_by, rng)
 
     def explain_dataset(
         self,

@@ -1,4 +1,4 @@
-"""How good is an explanation? Deletion and insertion, infidelity and sensitivity.
+"""How good is an explanation? Deletion and insertion, infidelity and sensitivity; does a ranking describe a function?
 
 All are measured on the function itself, with absent features replaced by background states, so they say whether the
 values describe the function. Whether the ranking matters to the task is measured by `rsa2c.closed_loop.masked_returns`.
@@ -6,7 +6,7 @@ values describe the function. Whether the ranking matters to the task is measure
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +16,16 @@ from rsa2c.attribution.explanation import Explanation
 from rsa2c.attribution.inputs import checked
 from rsa2c.errors import DataError
 from rsa2c.kernel.rkhs import RKHSFunction
+from rsa2c.statistics import rank_agreement
 
 Array = NDArray[np.float64]
 CHUNK = 2**16
+OWN, RANDOM = "these values", "random order"
+"""Names of the two rankings that every other one is compared with."""
+MOST_STATES, FEWEST_STATES, REPLACEMENTS = 128, 32, 64
+"""States, and background states, from which the deletion of a ranking is measured: to about a tenth of itself."""
+FIDELITY_WORK = 20_000_000_000
+"""Centres x features x evaluations that may be spent on it: a few seconds."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,65 @@ def deletion_insertion(
     return Curves(counts, deletion, insertion)
 
 
+@dataclass(frozen=True)
+class Fidelity:
+    """Whether one ranking of the features, the same for all states, describes a function."""
+
+    agreement: float
+    """Rank correlation with the importances that the explanation shows; NaN where the ranking tells no features
+    apart."""
+    deletion: float
+    """Area under the deletion curve, the share of the function that is left while features are removed in this order:
+    smaller is better. Below 0 where removing features takes the function beyond its mean, as it does where features of
+    a state balance each other; NaN for a function that does not vary."""
+
+
+def fidelity(
+    function: RKHSFunction,
+    explanation: Explanation,
+    background: ArrayLike,
+    rankings: Mapping[str, ArrayLike],
+    rng: np.random.Generator,
+    steps: int = 8,
+) -> dict[str, Fidelity]:
+    """The fidelity of each of `rankings` (d,), of the explanation's own and of a random one.
+
+    The curve is 1 - D(k) / D(d) against k / d, with D(k) = E_s mean_o |f_o(s) - v_o(s without the k most important)|
+    over the outputs o explained. Features that rank alike are removed in random order, drawn for each state.
+    """
+    data, b = _pair(explanation, background)
+    outputs = _outputs(function, explanation)
+    own, d = explanation.importances.mean(axis=1), data.shape[1]
+    asked = {OWN: own, **rankings, RANDOM: np.zeros(d)}
+    b = _spread(b, REPLACEMENTS)
+    affordable = FIDELITY_WORK // (function.centres.size * len(b) * steps * len(asked))
+    data = _spread(data, max(FEWEST_STATES, min(MOST_STATES, affordable)))
+    full = function(data)[:, outputs]
+    counts = np.unique(np.linspace(0, d, min(steps, d) + 1).round().astype(np.intp))
+
+    def deletion(ranking: Array) -> float:
+        rank = np.argsort([np.lexsort((rng.random(ranking.shape), -ranking)) for _ in data], axis=1)
+        moved = [np.abs(_games(function, data, b, rank >= k)[:, outputs] - full).mean() for k in counts]
+        return _area(counts, 1.0 - np.array(moved) / moved[-1]) if moved[-1] > 0 else float("nan")
+
+    found = {name: np.asarray(ranking, dtype=np.float64) for name, ranking in asked.items()}
+    return {name: Fidelity(rank_agreement(ranking, own), deletion(ranking)) for name, ranking in found.items()}
+
+
+def order_note(found: Mapping[str, Fidelity]) -> str:
+    """What stands beside importances of the function that they are importances of."""
+    own, random = found[OWN].deletion, found[RANDOM].deletion
+    return f"deletion area {own:.2f} in this order, {random:.2f} in random order (less is better)"
+
+
+def guide_note(found: Mapping[str, Fidelity], name: str, of: str) -> str:
+    """What stands beside the ranking `name`, which guided: is it that of the function `of`?"""
+    one = found[name]
+    agreement = "tells no features apart" if np.isnan(one.agreement) else f"rank agreement {one.agreement:.2f}"
+    areas = f"deletion area {one.deletion:.2f}, theirs {found[OWN].deletion:.2f}, random {found[RANDOM].deletion:.2f}"
+    return f"{agreement} with Shapley values of the {of}; {areas}"
+
+
 def infidelity(
     function: RKHSFunction,
     explanation: Explanation,
@@ -127,17 +193,35 @@ def _pair(explanation: Explanation, background: ArrayLike) -> tuple[Array, Array
     return explanation.data, checked("background", background, explanation.data.shape[1])
 
 
+def _outputs(function: RKHSFunction, explanation: Explanation) -> list[int]:
+    """The outputs of the function that are explained."""
+    names, has = explanation.output_names, function.output_names
+    if not set(names) <= set(has):
+        raise DataError(f"the explanation is of {', '.join(names)}, and the function has {', '.join(has)}.")
+    return [has.index(name) for name in names]
+
+
 def _game(function: RKHSFunction, states: Array, background: Array, kept: NDArray[np.bool_], output: int) -> Array:
-    """v(C) = E_b f(s_C, x^b_rest) of each state for its own set of kept features, (T,)."""
-    values = np.empty(len(states))
+    """`_games` of one output, (T,)."""
+    return _games(function, states, background, kept)[:, output]
+
+
+def _games(function: RKHSFunction, states: Array, background: Array, kept: NDArray[np.bool_]) -> Array:
+    """v(C) = E_b f(s_C, x^b_rest) of each state for its own set of kept features, (T, m)."""
+    values = np.empty((len(states), len(function.output_names)))
     block = max(1, CHUNK // len(background))
     for t in range(0, len(states), block):
         s = slice(t, t + block)
         mixed = np.where(kept[s, None, :], states[s, None, :], background[None])
-        flat = function(mixed.reshape(-1, states.shape[1]))[:, output]
-        values[s] = flat.reshape(len(mixed), -1).mean(axis=1)
+        flat = function(mixed.reshape(-1, states.shape[1]))
+        values[s] = flat.reshape(len(mixed), len(background), -1).mean(axis=1)
     return values
 
 
 def _area(features: NDArray[np.intp], curve: Array) -> float:
     return float(np.trapezoid(curve, features / features[-1]))
+
+
+def _spread(rows: Array, most: int) -> Array:
+    """At most so many rows, evenly spread."""
+    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.intp)]

@@ -17,7 +17,11 @@ from rsa2c.errors import ConfigError, described
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rsa2c.agent import RSA2C
     from rsa2c.runs.data import RunData
+
+EXPLAINED_STATES = 32
+"""Visited states from which the summary of a training says what the actions depend on."""
 
 
 @dataclass
@@ -212,16 +216,31 @@ def _print_summary(data: RunData, report: Path | None) -> None:
     print(f"  mean return  {shown(returns.mean())} over {len(returns)} episodes")
     print(f"  training     {data.steps:,} steps in {seconds:.1f} s{data.which_acts}")
     if isinstance(agent, RSA2C):
-        weights = sorted(zip(agent.kernel_weights, agent.feature_names, strict=True), reverse=True)
-        top = ", ".join(f"{name} {weight:.2f}" for weight, name in weights[:5])
-        if weights[0][0] == weights[-1][0]:
-            top = "all features alike"
         sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
         print(f"  remembers    {sizes} states")
-        print(f"  looks at     {top}  (kernel weights)")
+        _print_features(agent)
     print(f"  files        {run.path}")
     if report is not None:
         print(f"  report       {report}   (open it in a browser)")
     print(f"  next         {program()} evaluate {run.path}{run.env_option}")
     if isinstance(agent, RSA2C):
         print(f"               {program()} explain {run.path} --of action")
+
+
+def _print_features(agent: RSA2C) -> None:
+    """The features that guided, the features that the actions depend on, and whether the two rank alike."""
+    import numpy as np
+
+    from rsa2c.statistics import rank_agreement
+
+    def largest(numbers: np.ndarray, form: str) -> str:
+        order = np.argsort(-numbers, kind="stable")[:5]
+        return ", ".join(f"{agent.feature_names[i]} {numbers[i]:{form}}" for i in order)
+
+    weights = agent.kernel_weights
+    effects = agent.explain(agent.background[:EXPLAINED_STATES], of="action").importances.mean(axis=1)
+    shares = effects / max(effects.sum(), np.finfo(float).tiny)
+    guided = np.ptp(weights) > 0
+    beside = f"; rank agreement with the weights {rank_agreement(weights, effects):.2f}" if guided else ""
+    print(f"  looks at     {largest(weights, '.2f') if guided else 'all features alike'}  (kernel weights)")
+    print(f"  responds to  {largest(shares, '.0%')}  (Shapley values of the action{beside})")

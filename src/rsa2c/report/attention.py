@@ -38,6 +38,26 @@ def explanations(embedded: Embedded) -> dict[str, Explanation]:
     return {name: embedded.explain(name, states) for name in embedded.functions}
 
 
+def fidelity(embedded: Embedded, explained: dict[str, Explanation]) -> dict[str, Any]:
+    """Whether rankings of the features describe each function, those that guided and their own: a row for each
+    ranking, with a cell for each function."""
+    found = {name: embedded.agent.fidelity(one, name) for name, one in explained.items()}
+    rankings = next(iter(found.values()))
+    return {
+        "functions": list(found),
+        "rows": [
+            {
+                "ranking": ranking,
+                "cells": [
+                    {key: None if np.isnan(number) else number for key, number in vars(of[ranking]).items()}
+                    for of in found.values()
+                ],
+            }
+            for ranking in rankings
+        ],
+    }
+
+
 def swarm(embedded: Embedded, explained: dict[str, Explanation]) -> dict[str, Any]:
     """Values (states, features, outputs) of all functions side by side, in the units shown."""
     first = next(iter(explained.values()))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import yaml
 
+from rsa2c.attribution.quality import guide_note, order_note
 from rsa2c.envs.names import units
 from rsa2c.evaluation import EvaluationResult
 from rsa2c.report.lead import skill
@@ -17,10 +18,12 @@ from rsa2c.report.result import known_result, rerun_command
 from rsa2c.runs.evaluation import evaluate_policy
 from rsa2c.runs.source import ModelData
 from rsa2c.statistics.words import shown
+from rsa2c.trained import WEIGHTS
 from rsa2c.zoo import is_zoo
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
+    from rsa2c.attribution import Explanation
     from rsa2c.runs.data import AgentData
 
 EXPLAINED_STATES = 32
@@ -37,6 +40,7 @@ def model_card(data: AgentData, episodes: int = 100, licence: str | None = None)
     result = known_result(data)
     if result is None:
         result = evaluate_policy(agent, episodes)
+    explanation = agent.explain(agent.background[:EXPLAINED_STATES], of="action")
     loader = jinja2.FunctionLoader(lambda name: (FOLDER / name).read_text(encoding="utf-8"))
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     environment.filters |= {"plain": plain, "shown": shown}
@@ -46,7 +50,8 @@ def model_card(data: AgentData, episodes: int = 100, licence: str | None = None)
         bounds=agent.policy.bounds,
         score=_score(result),
         skill=skill(agent.env_id, result),
-        top=agent.explain(agent.background[:EXPLAINED_STATES], of="action").top(SHOWN_FEATURES),
+        top=explanation.top(SHOWN_FEATURES),
+        notes=_notes(agent, explanation),
         units=units(agent.env_id, agent.feature_names),
         trained=_training(data),
         load=_loading(data),
@@ -88,6 +93,13 @@ def plain(text: Any) -> str:
     for sign in "\\`*_|<>[]":
         line = line.replace(sign, f"\\{sign}" if sign not in "<>" else {"<": "&lt;", ">": "&gt;"}[sign])
     return line
+
+
+def _notes(agent: RSA2C, explanation: Explanation) -> list[str]:
+    """How well the table of features describes the policy, and whether the kernel weights rank them alike."""
+    found = agent.fidelity(explanation, "action")
+    guided = [f"Kernel weights, which guided its training: {guide_note(found, WEIGHTS, 'action')}."]
+    return [f"Fidelity of the table: {order_note(found)}.", *(guided if WEIGHTS in found else [])]
 
 
 def _score(result: EvaluationResult) -> dict[str, Any]:

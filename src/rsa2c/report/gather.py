@@ -151,6 +151,9 @@ def _explained(
     document["trust"] = {}
     if explained is not None:
         document["attention"]["swarm"] = attention.swarm(embedded, explained)
+        document["attention"]["fidelity"] = missing.attempt(
+            "attention", "The fidelity", lambda: attention.fidelity(embedded, explained)
+        )
         document["trust"]["residuals"] = trust.residuals(explained)
         document["trust"]["measures"] = missing.attempt(
             "trust", "The quality of the explanations", lambda: trust.measures(embedded, explained)

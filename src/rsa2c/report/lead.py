@@ -34,12 +34,13 @@ def skill(env_id: str, result: EvaluationResult) -> str | None:
 
 
 def _feature(agent: RSA2C, explained: dict[str, Explanation] | None) -> dict[str, Any]:
-    """The feature with the largest kernel weight; where all weigh alike, the one with the largest Shapley values."""
+    """The feature with the largest Shapley values of the actions, each action counted equally; without an explanation,
+    the one with the largest kernel weight, where they differ. Weights say what guided, which can be another feature."""
+    if explained is not None:
+        sizes = np.abs(explained["action"].values).mean(axis=0)
+        shares = (sizes / np.maximum(sizes.sum(axis=0), np.finfo(float).tiny)).sum(axis=1)
+        return {"verb": "responds most to", "feature": agent.feature_names[int(shares.argmax())]}
     weights = agent.kernel_weights
     if np.ptp(weights) > 0:
         return {"verb": "looks most at", "feature": agent.feature_names[int(weights.argmax())]}
-    if explained is None:
-        return {"verb": None, "feature": None}
-    sizes = np.abs(explained["action"].values).mean(axis=0)
-    shares = (sizes / np.maximum(sizes.sum(axis=0), np.finfo(float).tiny)).sum(axis=1)
-    return {"verb": "responds most to", "feature": agent.feature_names[int(shares.argmax())]}
+    return {"verb": None, "feature": None}

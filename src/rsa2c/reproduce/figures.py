@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rsa2c import plots, statistics
+from rsa2c.attribution.quality import guide_note, order_note
 from rsa2c.baselines.settings import PRESET
 from rsa2c.reproduce import paper
 from rsa2c.reproduce.rates import bounded, random_iterate
@@ -17,6 +18,7 @@ from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.selection import Selection
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
+from rsa2c.trained import MEASURED
 
 EXPLAINED = 200
 """States of the beeswarms."""
@@ -123,8 +125,11 @@ def explanations(study: Selection, environment: str, runs: Path, preset: str, fo
         data = RunData.of(Run(runs / min(found, key=lambda item: item.seed).run))
         agent = data.kernel_agent
         explained = agent.explain(agent.background[:EXPLAINED], of="value", method=method)
-        written += plots.save(plots.beeswarm(explained), folder / f"beeswarm_{method}_{preset}")
+        fidelity = agent.fidelity(explained)
+        figure = plots.beeswarm(explained, note=order_note(fidelity))
+        written += plots.save(figure, folder / f"beeswarm_{method}_{preset}")
         if (log := data.attributions) is not None:
-            figure = plots.heatmap(log["epoch"], log["phi"], agent.feature_names)
+            note = guide_note(fidelity, MEASURED, "value") if MEASURED in fidelity else ""
+            figure = plots.heatmap(log["epoch"], log["phi"], agent.feature_names, note=note)
             written += plots.save(figure, folder / f"heatmap_{method}_{preset}")
     return written

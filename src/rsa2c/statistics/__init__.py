@@ -36,7 +36,7 @@ from rsa2c.statistics.estimates import (
     std,
     std_difference,
 )
-from rsa2c.statistics.importances import evenness, follows_order
+from rsa2c.statistics.importances import evenness, follows_order, rank_agreement
 
 __all__ = [
     "LEVEL",
@@ -60,6 +60,7 @@ __all__ = [
     "median_steps",
     "percentile_interval",
     "probability_of_improvement",
+    "rank_agreement",
     "roughness",
     "share",
     "std",

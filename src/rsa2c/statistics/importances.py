@@ -1,4 +1,4 @@
-"""How importances of features are spread over them."""
+"""How importances of features are spread over them, and whether two rank them alike."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rsa2c.errors import DataError
+
 
 def evenness(importances: ArrayLike, axis: int = -1) -> Any:
     """exp(entropy) / d of importances |phi| normalised to sum one: 1 all alike, 1/d a single feature; NaN for none."""
@@ -16,6 +18,21 @@ def evenness(importances: ArrayLike, axis: int = -1) -> Any:
     shares = np.divide(array, totals, out=np.full_like(array, np.nan), where=totals > 0)
     logs = np.log(shares, out=np.zeros_like(shares), where=shares != 0)
     return np.exp(-(shares * logs).sum(axis=axis)) / array.shape[axis]
+
+
+def rank_agreement(importances: ArrayLike, other: ArrayLike) -> float:
+    """Spearman's correlation of two rankings of the same features (d,): 1 the same order, -1 the reverse.
+
+    Features that are alike share the mean of their ranks. NaN where either ranking tells no features apart.
+    """
+    from scipy.stats import rankdata
+
+    first, second = (rankdata(np.asarray(each, dtype=np.float64).ravel()) for each in (importances, other))
+    if len(first) != len(second):
+        raise DataError(f"two rankings must be of the same features, got {len(first)} and {len(second)} of them.")
+    first, second = first - first.mean(), second - second.mean()
+    size = float(np.sqrt((first @ first) * (second @ second)))
+    return float(first @ second) / size if size > 0 else float("nan")
 
 
 def follows_order(importances: ArrayLike, order: Sequence[int]) -> NDArray[np.bool_]:
