@@ -34,15 +34,15 @@ STEPS = {
 }
 """The environments, and the steps of a run; SB3's take as many."""
 COUNTS = (0, 10, 30, 100)
-SHADOW = ("shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
-"""Importances under the same null and the same rule."""
+AGREED = ("shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
+"""Importances under the same halves and the same rule."""
 WITHOUT_FORCES = "without-forces"
 """Ant-v5's oracle: its 78 contact forces are not observed."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "unguided": ("advanced-ac", {}),
     "shapley": ("rsa2c-kme", {}),
     "shuffled": ("shuffled-shap", {}),
-    **{name: ("rsa2c-kme", {"importance": name}) for name in SHADOW[1:]},
+    **{name: ("rsa2c-kme", {"importance": name}) for name in AGREED[1:]},
     "released": ("rsa2c-kme", {"guidance": "released", "reproject": True}),
     "printed": ("rsa2c-kme", {"guidance": "printed", "reproject": True}),
     WITHOUT_FORCES: ("advanced-ac", {"env_kwargs": {"include_cfrc_ext_in_observation": False}}),
@@ -65,7 +65,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--counts", type=numbers, default=COUNTS, help="numbers of useless features, such as 0,10,30")
     parser.add_argument("--methods", type=names, default=list(METHODS), help=f"what guides: {', '.join(METHODS)}")
     parser.add_argument("--with", type=settings, default={}, dest="more", metavar="NAME=VALUE,...",
-                        help="further settings of what has a null: " + ", ".join((*SHADOW, "shuffled")))  # fmt: skip
+                        help="further settings of what is under these: " + ", ".join((*AGREED, "shuffled")))  # fmt: skip
     parser.add_argument("--seeds", type=numbers, default=range(5), help="0-2 or 0,3")
     parser.add_argument("--steps", type=int, help="of every run; by default those of the environment")
     add_queue(parser, "guidance")
@@ -95,7 +95,7 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
             if name == WITHOUT_FORCES and environment != "Ant-v5":
                 continue
             algorithm, own = METHODS[name]
-            more = options.more if name in (*SHADOW, "shuffled") else {}
+            more = options.more if name in (*AGREED, "shuffled") else {}
             useless = {"distractors": count, "distractor_kind": kind} if count else {"distractors": 0}
             steps = options.steps or STEPS[environment]
             yield Task(environment, algorithm, seed, steps, labelled(name, more), {**useless, **own, **more})

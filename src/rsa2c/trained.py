@@ -166,7 +166,7 @@ class Trained:
         where nothing guided."""
         if not self.importances.updates:
             return {}
-        return {MEASURED: np.abs(self.importances.moments[0]), WEIGHTS: self.kernel_weights}
+        return {MEASURED: np.abs(self.importances.agreed[0]), WEIGHTS: self.kernel_weights}
 
     @property
     def dictionary_sizes(self) -> dict[str, int]:
