@@ -65,7 +65,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--counts", type=numbers, default=COUNTS, help="numbers of useless features, such as 0,10,30")
     parser.add_argument("--methods", type=names, default=list(METHODS), help=f"what guides: {', '.join(METHODS)}")
     parser.add_argument("--with", type=settings, default={}, dest="more", metavar="NAME=VALUE,...",
-                        help="further settings of what is under these: " + ", ".join((*AGREED, "shuffled")))  # fmt: skip
+                        help="further settings of these: " + ", ".join((*AGREED, "shuffled")))  # fmt: skip
     parser.add_argument("--seeds", type=numbers, default=range(5), help="0-2 or 0,3")
     parser.add_argument("--steps", type=int, help="of every run; by default those of the environment")
     add_queue(parser, "guidance")

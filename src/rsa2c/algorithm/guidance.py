@@ -50,7 +50,7 @@ NEGLIGIBLE = 2e-3
 """Share of a source's largest importance that is taken off too: where states are sparse both critics fall to their
 mean, along useless features as well, and agree on that. It is about half of this share in `tests/test_guidance.py`."""
 WEIGHT_POWER = 0.5
-"""Weights follow importance to this power: 1 is in proportion, 0 treats all features alike of which something is left."""
+"""Weights follow importance to this power: 1 is in proportion, 0 treats all that have any alike."""
 SHORTEST_LENGTH_SCALE = 0.6
 """No feature's length scale falls below this many standard deviations: a finer kernel does not generalise."""
 CME_PERMUTATIONS = 8

@@ -56,6 +56,8 @@ SIDE_BY_SIDE: dict[str, Any] = {
     "batch_doubling": None,
     "keep": "last",  # a trial takes as long as dozens of epochs, and has a program of its own to compile
     "epochs_between_evaluations": 100,
+    "attribution_every": 10,  # an attribution takes as long as an epoch's physics, and a batch says more
+    "moment_decay": 0.9,
 }
 """What the preset `default` has instead on a GPU, where an epoch is a few steps of thousands of environments."""
 
