@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _fidelity_measures import FUNCTIONS, across_seeds, against_truth, guide_and_explained, ignored_shares
+from _fidelity_measures import CERTAIN, FUNCTIONS, across_seeds, against_truth, guide_and_explained, ignored_shares
 from _fidelity_tasks import LQR, TASKS, trained
 from _provenance import write
 from _suite_table import table
@@ -39,8 +39,9 @@ IGNORED = """\
 ## A reward that ignores half of the state
 
 Share of each importance that the ignored half of the features has. By chance it is 50%; the truth for the value and for
-the action that the reward judges is 0%. *above the null*: what is left of the importance after the null of the shadow
-features is taken off, from which the weights are made. Means over seeds, with the lowest and the highest seed.
+the action that the reward judges is 0%. *certain*: what is left of the importance once half of what the two halves of
+the episodes disagree on is taken off, from which the weights are made. Means over seeds, with the lowest and the
+highest seed.
 """
 SEEDS = """\
 ## Between seeds
@@ -138,7 +139,7 @@ def shares(agents: Mapping[str, Sequence[RSA2C]]) -> str:
         task = TASKS[name]
         numbers = joined([ignored_shares(agent, task.ignored, task.output) for agent in found])
         lines.append([name, *(spread(each, "{:.0%}") for each in numbers.values())])
-    return table(("task", "value", "action", MEASURED, "above the null", WEIGHTS), lines)
+    return table(("task", "value", "action", MEASURED, CERTAIN, WEIGHTS), lines)
 
 
 def between_seeds(agents: Mapping[str, Sequence[RSA2C]]) -> str:

@@ -163,17 +163,3 @@ def test_an_unknown_task_is_refused_by_name():
     command = [sys.executable, BENCHMARKS / "fidelity.py", "--only", "two cats"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1 and "--only has 'two cats'" in done.stderr and "two carts" in done.stderr
-
-
-def test_one_critic_guides_by_the_value_critic_and_only_while_it_trains():
-    import one_critic
-    from rsa2c.algorithm import reweighting
-
-    before = reweighting._explained
-    shares = [one_critic.trained(name, 0, 24_000)[1] for name in (one_critic.OWN, one_critic.GUIDED)]
-    assert reweighting._explained is before
-    assert shares[0] > shares[1] + 0.1 > 3 / 13 + 0.1, "without a null, useless features keep weight"
-    found = {name: [(-100.0 - i, 0.5), (-110.0 - 2 * i, 0.7)] for i, name in enumerate(one_critic.WAYS)}
-    lines = one_critic.page(found).splitlines()[-3:]
-    assert lines[0].startswith(f"| {one_critic.OWN} | 2 | -105.00 [-168.53, -41.47] | - | 60% |")
-    assert "| -1.50 [-7.85, 4.85] |" in lines[1], "mean -1.5, standard error 0.5, t(1) = 12.7"
