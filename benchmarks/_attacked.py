@@ -27,6 +27,16 @@ SMALLEST = 1e-9
 """Standard deviation of a feature that never varies, such as the force on a body that touches nothing: next to none,
 so such a feature is left as it is."""
 
+PUBLISHED_METHODS = ("PPO", "SA-PPO", "ATLA-PPO")
+PUBLISHED = {
+    "Hopper-v5": ((3167, 636), (3705, 1076), (3291, 1772)),
+    "Walker2d-v5": ((4472, 1086), (4487, 2908), (3842, 3663)),
+    "HalfCheetah-v5": ((7117, -661), (3632, 3028), (6157, 5058)),
+    "Ant-v5": ((5687, -872), (4292, 2511), (5359, 3765)),
+}
+"""(no attack, strongest attack) of `PUBLISHED_METHODS` (ATLA-PPO: LSTM + SA-Reg), from the README of
+github.com/huanzhang12/ATLA_robust_RL (commit 8bde894)."""
+
 Array = NDArray[np.float64]
 
 

@@ -13,20 +13,12 @@ from __future__ import annotations
 import argparse
 
 import rsa2c
-from _attacked import EPSILON, SEED
+from _attacked import EPSILON, PUBLISHED, PUBLISHED_METHODS, SEED
 from _provenance import write
 from rsa2c.adversary import learn_attack
 from rsa2c.robustness.attacks import Attack, make_attack
 
 KINDS = ("random", "mad", "critic")
-PUBLISHED = {
-    "Hopper-v5": ((3167, 636), (3705, 1076), (3291, 1772)),
-    "Walker2d-v5": ((4472, 1086), (4487, 2908), (3842, 3663)),
-    "HalfCheetah-v5": ((7117, -661), (3632, 3028), (6157, 5058)),
-    "Ant-v5": ((5687, -872), (4292, 2511), (5359, 3765)),
-}
-"""(no attack, strongest attack) of PPO, SA-PPO and ATLA-PPO (LSTM + SA-Reg), from the README of
-github.com/huanzhang12/ATLA_robust_RL (commit 8bde894)."""
 
 
 def returns(env_id: str, episodes: int, steps: int) -> list[float]:
@@ -52,7 +44,7 @@ def main() -> None:
     parser.add_argument("--learn", type=int, default=0, metavar="STEPS")
     options = parser.parse_args()
     learned = ("learned",) if options.learn else ()
-    heads = ("environment", "epsilon", "no attack", *KINDS, *learned, "PPO", "SA-PPO", "ATLA-PPO")
+    heads = ("environment", "epsilon", "no attack", *KINDS, *learned, *PUBLISHED_METHODS)
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for env_id in options.environments.split(","):
         ours = [f"{each:,.0f}" for each in returns(env_id, options.episodes, options.learn)]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _attacked import EPISODES, EPSILON, KINDS, NOISE
+from _attacked import EPISODES, EPSILON, KINDS, NOISE, PUBLISHED, PUBLISHED_METHODS
 from _suite_run import NOISY_EPISODES
 from _suite_table import Row, estimate, interval, origin, table
 from _suite_tasks import MILLION, Task
@@ -119,7 +119,8 @@ def write_page(rows: Sequence[Row], path: Path) -> Path:
         size = f"{case.error:g}" + (" standard deviations" if case.units == "normalised" else "")
         parts += [f"## {environment}, {steps:,} steps, errors of {size}", _section(found)]
         if any("attacked" in row for row in found):
-            parts += [f"Attacks of at most {EPSILON[environment]:g} standard deviations:", _attacks(found)]
+            parts += [f"Attacks of at most {EPSILON[environment]:g} standard deviations:", _attacks(found),
+                      _published(environment)]  # fmt: skip
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
     return path
 
@@ -150,6 +151,13 @@ def _attacks(rows: Sequence[Row]) -> str:
             returns = [interval(mean([row["attacked"][kind] for row in found])) for kind in ("noise", *KINDS)]
             lines.append([name, f"{len(found)}", interval(estimate(found)), *returns])
     return table(("trained with", "seeds", "no noise", f"noise of {NOISE:g}", *KINDS), lines)
+
+
+def _published(environment: str) -> str:
+    """What others published for attacks of this size."""
+    pairs = zip(PUBLISHED_METHODS, PUBLISHED[environment], strict=True)
+    shown = ", ".join(f"{name} {clean:,} and {worst:,}" for name, (clean, worst) in pairs)
+    return f"Published, without an attack and under the strongest of six: {shown} ([what differs](attacks.md))."
 
 
 if __name__ == "__main__":
