@@ -157,14 +157,13 @@ def test_the_floor_is_the_one_set_where_all_is_explained_and_one_where_nothing_i
     np.testing.assert_allclose(smallest, [0.04, 0.2, 1.0])
 
 
-def test_the_share_explained_is_that_of_the_half_a_critic_has_not_seen():
+def test_the_share_explained_is_that_of_the_regressions():
     states, target, rng = useful_and_useless()
     noise = rng.normal(size=(len(states), 3))
-    one, other = halves(states, [target, noise], rng)
-    for critic, half in ((one, other), (other, one)):
-        predicted = critic.dictionary.features(states.dtype)(half.x) @ critic.coefficients
-        assert critic.explained[0] == pytest.approx(1 - np.mean((half.targets - predicted)[:, 0] ** 2))
-        assert critic.explained[1] == 0.0 < 0.4 < critic.explained[0], "nothing of noise, whatever fits one's own"
+    for critic in halves(states, [target, noise], rng):
+        predicted = critic.dictionary.features(states.dtype)(critic.x) @ critic.coefficients
+        assert critic.explained[0] == pytest.approx(1 - np.mean((critic.targets - predicted)[:, 0] ** 2))
+        assert critic.explained[1] < 0.25 < 0.4 < critic.explained[0]
 
 
 def test_half_of_what_the_halves_disagree_on_is_taken_off():

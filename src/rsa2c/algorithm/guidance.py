@@ -14,7 +14,7 @@ a critic, and most of all for features that change slowly: shadow features made 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -67,7 +67,7 @@ class Importances:
     alone: NDArray[np.float64]
     """(sources, d): what each half says by itself, mean of both."""
     explained: NDArray[np.float64]
-    """(sources,): share of each source's variance in one half that the critic of the other half explains."""
+    """(sources,): share of each source's variance that the attribution critics explain."""
     updates: int = 0
 
     @classmethod
@@ -135,20 +135,13 @@ class Critic:
     coefficients: NDArray[np.float64]
     sources: list[slice]
     explained: NDArray[np.float64]
-    """(sources,): share of each source's variance in the other half that it explains; 1 where it is what is
-    attributed."""
+    """(sources,): share of each source's variance that the expansion explains; 1 where it is what is attributed."""
     samples: int = 0
     """States the expansion was fitted to; 0 for the Value Critic, which was given."""
     candidates: int = 0
     """States among which its centres were chosen."""
     targets: NDArray = field(default_factory=lambda: np.zeros((0, 0)))
     """(samples, outputs): what it was fitted to, standardised."""
-
-    def explains(self, half: Critic) -> NDArray[np.float64]:
-        """(sources,): the share of each source's variance in another half that this critic explains, zero at least."""
-        phi = self.dictionary.features(half.x.dtype)(half.x)
-        unexplained = np.square(half.targets - phi @ self.coefficients.astype(phi.dtype))
-        return np.array([max(0.0, 1.0 - float(unexplained[:, source].mean())) for source in self.sources])
 
     @property
     def work(self) -> Attribution:
@@ -185,7 +178,7 @@ def attribution_critics(
     ends = np.cumsum([0] + [target.shape[1] for target in targets])
     sources = [slice(a, b) for a, b in pairwise(ends)]
     one, other = (_fitted(states[rows], y[rows], sources, kernel, centres, rng) for rows in (first, ~first))
-    return replace(one, explained=one.explains(other)), replace(other, explained=other.explains(one))
+    return one, other
 
 
 def _fitted(
@@ -200,7 +193,9 @@ def _fitted(
     phi = dictionary.features(x.dtype)(x)
     remedy = "Lower attribution_centres"
     coefficients = ridge_regression(phi, targets, dictionary.gram, RIDGE, "the attribution critic", remedy)
-    return Critic(x, dictionary, coefficients, sources, np.ones(len(sources)), len(x), count, targets)
+    unexplained = np.square(targets - phi @ coefficients.astype(phi.dtype))
+    explained = np.array([max(0.0, 1.0 - float(unexplained[:, s].mean())) for s in sources])
+    return Critic(x, dictionary, coefficients, sources, explained, len(x), count, targets)
 
 
 def enumerates(players: int) -> bool:

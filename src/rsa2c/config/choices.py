@@ -218,9 +218,8 @@ class AgreementGuidance:
     """Centres of each attribution critic."""
     moment_decay: Annotated[float, UNIT] = 0.94
     """Decay of the moving average of importances."""
-    weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.005
-    """Share of equal weights mixed in where episodes explain others' value in full; it is more where they explain
-    less."""
+    weight_floor: Annotated[float, POSITIVE, BELOW_ONE] = 0.02
+    """Share of equal weights mixed in where the value is explained in full; it is more where less is explained."""
     value_kernel: Literal["plain", "guided"] = "guided"
     """Whether the Value Critic's kernel takes the feature weights too."""
     trust_region: Annotated[float, POSITIVE] = 0.02

@@ -114,8 +114,7 @@ def _attribution(config: Config, explained: Attribution) -> float:
     count = 0.0
     if explained.samples:
         n = explained.samples
-        count += pivots(config, explained.candidates, Basis(0), k, w) + moment(n, k)
-        count += 2 * kernel(config, n, k, w)  # on the half it is fitted to, and on the other
+        count += pivots(config, explained.candidates, Basis(0), k, w) + kernel(config, n, k, w) + moment(n, k)
         count += n * o * (4 * k + 9) + ridge_solve(config, k, o, w, gram=False)
     rule = config.guidance
     assert isinstance(rule, AgreementGuidance | CriticGuidance), "attributions guide"
