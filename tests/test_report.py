@@ -31,7 +31,7 @@ from rsa2c.trained import MEASURED, WEIGHTS
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("runs"))
+    return trained(tmp_path_factory.mktemp("runs"), attribution_every=1)
 
 
 @pytest.fixture(scope="module")
