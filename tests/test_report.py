@@ -29,9 +29,13 @@ from rsa2c.runs.training import load_agent
 from rsa2c.trained import MEASURED, WEIGHTS
 
 
+EARLY = {"attribution_every": 1}
+"""Weights that differ after 13 epochs."""
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("runs"), attribution_every=1)
+    return trained(tmp_path_factory.mktemp("runs"), **EARLY)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +106,7 @@ class TestPage:
         start = "rsa2c train Pendulum-v1 --algorithm rsa2c-kme --seed 0 --total-timesteps 2600"
         assert command.startswith(start)
         flags = {flag.split()[0].replace("-", "_") for flag in command.removeprefix(start).split(" --")[1:]}
-        assert {"capacity", "initial_centres"} <= flags <= {*TINY, *GUIDED}
+        assert {"capacity", "initial_centres"} <= flags <= {*TINY, *GUIDED, *EARLY}
 
     def test_a_sweeps_score_is_taken_over(self, tmp_path):
         run = trained(tmp_path)
