@@ -28,7 +28,6 @@ from rsa2c.runs.folder import Run
 from rsa2c.runs.training import load_agent
 from rsa2c.trained import MEASURED, WEIGHTS
 
-
 EARLY = {"attribution_every": 1}
 """Weights that differ after 13 epochs."""
 
