@@ -3,7 +3,8 @@
     python benchmarks/fidelity.py                        train what is missing, measure, write results/fidelity.md
     python benchmarks/fidelity.py --only rsa2c/LQR-v0 --seeds 2 --steps 20000 --page fidelity-trial
 
-Agents are trained one after the other, with the default settings, and kept in runs/fidelity.
+Agents are trained one after the other, with the default settings unless `_fidelity_tasks.py` says otherwise, and kept
+in runs/fidelity.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from rsa2c.cli.train import RunOptions
 from rsa2c.config import Config, all_settings, make_config
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
+from rsa2c.runs.training import load_agent
+from rsa2c.statistics import rank_agreement
 
 TINY = [
     "--n-envs=4", "--horizon=50", "--capacity=24", "--initial-centres=12",
@@ -101,6 +103,18 @@ def test_flags_change_the_preset_and_nothing_else(capsys, tmp_path):
 def test_evaluate_gives_the_score_that_training_printed(trained, capsys):
     assert main(["evaluate", RUN, "--json"]) == 0
     assert f"mean return  {json.loads(capsys.readouterr().out)['mean']:.1f} over 100 episodes" in trained
+
+
+def test_the_summary_tells_what_guided_from_what_the_actions_depend_on(capsys):
+    every_epoch = ["--attribution-every=1", "--attribution-warmup=1"]
+    assert main(["train", "Pendulum-v1", "--total-timesteps", "2600", *TINY, *every_epoch]) == 0
+    trained, agent = capsys.readouterr().out, load_agent(Run.open(RUN))
+    effects = agent.explain(agent.background[:32], of="action").importances[:, 0]
+    names, (looks, responds) = agent.feature_names, re.findall(r"(?:looks at|responds to) +(.*)", trained)
+    assert looks.startswith(names[int(agent.kernel_weights.argmax())])
+    first = int(effects.argmax())
+    assert responds.startswith(f"{names[first]} {effects[first] / effects.sum():.0%}")
+    assert f"weights {rank_agreement(agent.kernel_weights, effects):.2f})" in responds
 
 
 def test_every_account_of_a_run_has_the_same_score_episodes_and_steps(trained, capsys):
