@@ -42,7 +42,7 @@ def blas() -> str:
 
     loaded = [each for each in threadpool_info() if each["user_api"] == "blas"]
     names = (f"{each['internal_api']} {each['version']} ({each.get('architecture', 'unknown')})" for each in loaded)
-    return ", ".join(dict.fromkeys(names))
+    return ", ".join(sorted(set(names)))
 
 
 def _commit() -> str | None:
