@@ -1,9 +1,10 @@
 """One critic for both: guidance by the Value Critic, which is what is explained, beside that by the attribution critic.
 
-    python benchmarks/one_critic.py                    three ways, seeds 0 to 4; writes results/one-critic.md
+    python benchmarks/one_critic.py                    four ways, seeds 0 to 4; writes results/one-critic.md
 
-The rule that turns importances into weights is the same. The Value Critic has no shadow features, so its null is zero;
-its kernel takes the weights, or with `value_kernel="plain"` it does not, so that nothing is circular.
+The rule that turns importances into weights is the same, and so is what is attributed, the value; the default, which
+attributes the advantage too, is beside them. The Value Critic has no shadow features, so its null is zero; its kernel
+takes the weights, or with `value_kernel="plain"` it does not, so that nothing is circular.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from rsa2c.algorithm.guidance import Explained, value_critic
 from rsa2c.algorithm.samples import states
 
 ENVIRONMENT, USELESS, STEPS, EPISODES = "Pendulum-v1", 10, 100_000, 50
-OWN, GUIDED, PLAIN = "attribution critic", "Value Critic, its kernel weighted", "Value Critic, its kernel plain"
+OWN, GUIDED, PLAIN = "attribution critic, of the value", "Value Critic, its kernel weighted", "Value Critic, its kernel plain"
+BOTH = "attribution critic, of value and advantage (the default)"
 WAYS: dict[str, dict[str, Any]] = {
-    OWN: {},
+    OWN: {"guide": "value"},
+    BOTH: {},
     GUIDED: {"guide": "value"},
     PLAIN: {"guide": "value", "value_kernel": "plain"},
 }
@@ -78,7 +81,7 @@ def trained(name: str, seed: int, steps: int) -> tuple[float, float]:
 def guided_by(name: str) -> Iterator[None]:
     """Attribute the Value Critic instead of a critic with shadow features, while agents are trained."""
     before = reweighting._explained
-    if name != OWN:
+    if name in (GUIDED, PLAIN):
         reweighting._explained = _value_critic
     try:
         yield
