@@ -25,7 +25,11 @@ from rsa2c.algorithm.guidance import Explained, value_critic
 from rsa2c.algorithm.samples import states
 
 ENVIRONMENT, USELESS, STEPS, EPISODES = "Pendulum-v1", 10, 100_000, 50
-OWN, GUIDED, PLAIN = "attribution critic, of the value", "Value Critic, its kernel weighted", "Value Critic, its kernel plain"
+OWN, GUIDED, PLAIN = (
+    "attribution critic, of the value",
+    "Value Critic, its kernel weighted",
+    "Value Critic, its kernel plain",
+)
 BOTH = "attribution critic, of value and advantage (the default)"
 WAYS: dict[str, dict[str, Any]] = {
     OWN: {"guide": "value"},

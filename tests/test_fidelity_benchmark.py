@@ -174,6 +174,6 @@ def test_one_critic_guides_by_the_value_critic_and_only_while_it_trains():
     assert reweighting._explained is before
     assert shares[0] > shares[1] + 0.1 > 3 / 13 + 0.1, "without a null, useless features keep weight"
     found = {name: [(-100.0 - i, 0.5), (-110.0 - 2 * i, 0.7)] for i, name in enumerate(one_critic.WAYS)}
-    lines = one_critic.page(found).splitlines()[-3:]
+    lines = one_critic.page(found).splitlines()[-4:]
     assert lines[0].startswith(f"| {one_critic.OWN} | 2 | -105.00 [-168.53, -41.47] | - | 60% |")
     assert "| -1.50 [-7.85, 4.85] |" in lines[1], "mean -1.5, standard error 0.5, t(1) = 12.7"
