@@ -44,8 +44,9 @@ RIDGE = 1e-3
 NODES = 6
 """Quadrature nodes: at a length scale of sqrt(d) the error is below 1e-9, far below the noise of 64 states."""
 DOUBT = 0.5
-"""Share of what the halves disagree on that is taken off what they agree on: none leaves useless features half of the
-weight that chance gives them, and with all of it features of little effect are lost, which cost return on robots."""
+"""Share of what the halves disagree on that is taken off what they agree on. With none, 20 useless features of
+Hopper-v5 keep a quarter of all weight after 80 epochs; with all of it, a quarter of HalfCheetah-v5's features go to the
+floor."""
 NEGLIGIBLE = 2e-3
 """Share of a source's largest importance that is taken off too: where states are sparse both critics fall to their
 mean, along useless features as well, and agree on that. It is about half of this share in `tests/test_guidance.py`."""

@@ -45,6 +45,8 @@ class DeviceSamples(Samples):
 
     def first_half(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         environments = self.batch.grid.rewards.shape[1]
+        if environments == 1:
+            return super().first_half(positions)
         return positions % environments < environments // 2
 
     def raw_states(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
