@@ -210,9 +210,14 @@ def measure(critics: Halves, rule: AgreementGuidance, rng: np.random.Generator) 
     x = np.concatenate([critic.x for critic in critics])
     states, background = _drawn(x, rule, rng)
     one, other = (_attributions(critic, states, background, rule, rng) for critic in critics)
+    logged = np.abs((one + other)[:, :, 0] / 2).mean(axis=0)
+    return Measured(*agreement(one, other, critics[0]), explained(critics), logged)
+
+
+def agreement(one: NDArray, other: NDArray, critic: Critic) -> tuple[NDArray, NDArray]:
+    """(sources, d) both: means over n of products, and of squares, of what two critics say, (n, d, outputs) both."""
     products, squares = (each.mean(axis=0) for each in (one * other, (one**2 + other**2) / 2))
-    agreed, alone = (by_source(each, critics[0]) for each in (products, squares))
-    return Measured(agreed, alone, explained(critics), np.abs((one + other)[:, :, 0] / 2).mean(axis=0))
+    return by_source(products, critic), by_source(squares, critic)
 
 
 def by_source(each: NDArray, critic: Critic) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
-from rsa2c.algorithm.guidance import Critic, Halves, Measured, by_source, explained
+from rsa2c.algorithm.guidance import Critic, Halves, Measured, agreement, by_source, explained
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, Array]
@@ -56,20 +56,14 @@ def gradient(critics: Halves, rng: np.random.Generator) -> Pair:
     """E (df/dx_i) (dg/dx_i) of the two critics f and g, and their squares, in standard deviations of the features."""
     x = np.concatenate([critic.x[_rows(critic, rng)] for critic in critics]).astype(np.float64)
     one, other = (each.dictionary.kernel.gradient(x, each.dictionary.centres, each.coefficients) for each in critics)
-    return _agreement(one.transpose(0, 2, 1), other.transpose(0, 2, 1), critics[0])
+    return agreement(one.transpose(0, 2, 1), other.transpose(0, 2, 1), critics[0])
 
 
 def correlation(critics: Halves, rng: np.random.Generator) -> Pair:
     """The product of both halves' correlations of feature and target, and their squares; those of several targets are
     summed, by their shares of the variance."""
     one, other = (_correlations(critic)[None] for critic in critics)
-    return _agreement(one, other, critics[0])
-
-
-def _agreement(one: Array, other: Array, critic: Critic) -> Pair:
-    """Means over the first axis of products, and of squares, of what two critics say, (n, d, outputs) both."""
-    products, squares = (each.mean(axis=0) for each in (one * other, (one**2 + other**2) / 2))
-    return by_source(products, critic), by_source(squares, critic)
+    return agreement(one, other, critics[0])
 
 
 def _correlations(critic: Critic) -> Array:
