@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py                    everything, on cores 0 and 1 (about an hour; nothing else may run)
     python benchmarks/scaling.py --quick --cores 1  the same in small, to see that it works: no figure means anything
-    python benchmarks/scaling.py --only speed kills some parts of: speed, bytes, models, kills
+    python benchmarks/scaling.py --only kills       some parts of: speed, bytes, models, kills; only speed needs quiet
 
 A node is a Ray node of one CPU whose processes are bound to one core; the driver is on the first node's core. Every
 model is compared by a hash of all that a checkpoint holds. The cost model takes what one worker costs (seconds per
@@ -27,12 +27,14 @@ from typing import Any
 import numpy as np
 
 import rsa2c
-from _provenance import write
+from _provenance import RESULTS, header
 from rsa2c.algorithm.samples import raw_states
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.algorithm.workers import Traffic
 
-PARTS = ("speed", "bytes", "models", "kills")
+TITLES = {"speed": "Speed", "bytes": "Bytes", "models": "Models", "kills": "Lost nodes"}
+PARTS = tuple(TITLES)
+FRAGMENTS = RESULTS / "scaling"
 CURVE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 PAYLOAD = 16_000_000
 """Bytes that are sent and received to measure what a byte costs."""
@@ -153,7 +155,13 @@ class Benchmark:
             agent.run_epoch()
         return time.perf_counter() - began, agent.workers.traffic - before
 
-    def speed(self) -> tuple[list[str], dict[str, str]]:
+    @property
+    def sizes(self) -> str:
+        """The training that is measured, in words."""
+        n_envs, horizon, capacity = (self.settings[name] for name in ("n_envs", "horizon", "capacity"))
+        return f"{self.env}, {n_envs} environments of {horizon:,} steps, {capacity} states."
+
+    def speed(self) -> list[str]:
         """Steps per second with one node and with all, and what the cost model predicts from one."""
         seconds, models, costs = {}, {}, {}
         for count in (1, len(self.cores)):
@@ -170,7 +178,8 @@ class Benchmark:
             error = predicted / measured - 1
             lines.append(f"| {count} | {measured:,.0f} | {predicted:,.0f} | {error:+.1%} |")
         lines += ["", f"{last} nodes are {seconds[1] / seconds[last]:.2f} times as fast as one.", ""]
-        return lines + self.curve(one), models
+        same = "equal" if len(set(models.values())) == 1 else "DIFFERENT"
+        return [*lines, *self.curve(one), "", f"The models of these trainings are {same}."]
 
     def cost(self, agent: rsa2c.RSA2C, seconds: float, traffic: Traffic, count: int) -> Cost:
         steps, epochs, workers = agent.sizes.epoch_steps, self.epochs, agent.workers
@@ -301,20 +310,33 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.n_envs, arguments.capacity, arguments.epochs, arguments.skip, arguments.kills = 2, 64, 2, 3, 1
-    benchmark, sections = Benchmark(arguments), []
-    if "speed" in arguments.only:
-        lines, models = benchmark.speed()
-        same = "equal" if len(set(models.values())) == 1 else "DIFFERENT"
-        sections += ["## Speed", "", *lines, "", f"The models of these trainings are {same}.", ""]
-    for part, title, measure in (("bytes", "Bytes", benchmark.bytes), ("models", "Models", benchmark.models),
-                                 ("kills", "Lost nodes", benchmark.killed)):  # fmt: skip
+    benchmark = Benchmark(arguments)
+    measures = {"speed": benchmark.speed, "bytes": benchmark.bytes, "models": benchmark.models,
+                "kills": benchmark.killed}  # fmt: skip
+    for part in PARTS:
         if part in arguments.only:
-            sections += [f"## {title}", "", *measure(), ""]
-    body = "\n".join(sections)
-    print(body)
+            lines = measures[part]()
+            print("\n".join(["", f"## {TITLES[part]}", "", *lines]), flush=True)
+            if not arguments.quick:
+                keep(part, benchmark.sizes, lines)
     if not arguments.quick:
-        sizes = f"{arguments.n_envs} environments of {arguments.horizon:,} steps, {arguments.capacity} states"
-        print(write("scaling", "One training over several nodes", f"{arguments.env}, {sizes}.\n\n{body}", "ray"))
+        print(page())
+
+
+def keep(part: str, sizes: str, lines: list[str]) -> None:
+    """A part of the page, in a file of its own: parts need not be measured together."""
+    FRAGMENTS.mkdir(parents=True, exist_ok=True)
+    text = "\n".join([f"## {TITLES[part]}", "", header("ray"), f"{sizes}", "", *lines, ""])
+    (FRAGMENTS / f"{part}.md").write_text(text, encoding="utf-8")
+
+
+def page() -> Path:
+    """Write results/scaling.md from the parts that were measured."""
+    found = [path.read_text("utf-8") for part in PARTS if (path := FRAGMENTS / f"{part}.md").exists()]
+    text = "\n".join(["# One training over several nodes", "", *found])
+    path = RESULTS / "scaling.md"
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 if __name__ == "__main__":
