@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from _rl_zoo import ALGORITHMS, PUBLISHED, SOURCE
-from _suite_tasks import FURTHER, GAP, GOAL, LEFT_OUT_FROM, RETURN, TARGETS, Target, left_out
+from _suite_tasks import EARLIER, FURTHER, GAP, GOAL, LEFT_OUT_FROM, RETURN, TARGETS, Target, earlier, left_out
 from rsa2c import statistics
 from rsa2c.algorithm.keeping import FIRST_EPISODES, FURTHER_EPISODES, STEPS_BETWEEN_TRIALS
 from rsa2c.statistics import Estimate
 
 Row = dict[str, Any]
 OURS = "rsa2c-kme"
+WHOLE = ("", EARLIER)
+"""Variants of rows that have nothing left out."""
 COLUMNS = (
     "environment", "algorithm", "steps", "seeds", "result", "worst seed", "ended early", "minutes", "MiB", "states",
     "bar", "met", "dream", "met",
@@ -43,12 +45,14 @@ policy.
   an installation compiles for some seconds. *MiB*: the largest peak memory of a training process.
 - *states*: remembered states of actor and value critic, mean over seeds.
 - *met*: whether the mean over seeds reaches the bar or the dream.
+- ¹: of the guidance before the present one, by shadow features instead of agreement ([what guidance is
+  worth](../docs/method.md#what-guidance-is-worth)); `null=shadows` in the rows.
 """
 
 
 LEFT_OUT = """\
-The same question was put to the rule written as CUDA learners, six seeds each: [the log](research.md), "What each part
-is worth"."""
+All of these runs have the guidance before the present one¹. The same question was put to the rule written as CUDA
+learners, six seeds each: [the log](research.md), "What each part is worth"."""
 UNTUNED = """\
 Tasks of dm_control (CartpoleSwingup-v1 to WalkerWalk-v1) give 1,000 at most. The last two are tasks of MuJoCo
 Playground; a Go1 that only stands has 15."""
@@ -76,7 +80,7 @@ def results(rows: Sequence[Row], targets: Iterable[Target], columns: Sequence[st
     for target in targets:
         found = [row for row in rows if _answers(row, target)]
         for algorithm in sorted({row["algorithm"] for row in found} | {OURS}, key=_rank):
-            lines.append(_result(target, algorithm, [row for row in found if row["algorithm"] == algorithm]))
+            lines.append(_result(target, algorithm, answers(rows, target, algorithm)))
     return table(columns, [cells[: len(columns)] for cells in lines])
 
 
@@ -89,7 +93,8 @@ def _result(target: Target, algorithm: str, rows: Sequence[Row]) -> list[str]:
     found = estimate(rows, target.measure)
     met = [_met(found.value, goal, target, len(rows)) for goal in (target.bar, target.dream)]
     return [
-        name, algorithm, f"{target.steps:,}", f"{len(rows)} of {target.seeds}", interval(found, target.measure),
+        name, algorithm, f"{target.steps:,}", f"{len(rows)} of {target.seeds}{mark(rows)}",
+        interval(found, target.measure),
         _shown(_worst(rows, target.measure), target.measure), _early(rows), f"{_mean(rows, 'seconds') / 60:.1f}",
         f"{max(row['peak_rss_mib'] for row in rows):,}", _states(rows), bars[0], met[0], bars[1], met[1],
     ]  # fmt: skip
@@ -97,13 +102,13 @@ def _result(target: Target, algorithm: str, rows: Sequence[Row]) -> list[str]:
 
 def beside(rows: Sequence[Row]) -> str:
     """Our mean return and what ran here, beside RL-Zoo's."""
-    here = sorted({row["algorithm"] for row in rows if not row["variant"]} | {OURS}, key=_rank)
+    here = sorted({row["algorithm"] for row in rows if row["variant"] in WHOLE} | {OURS}, key=_rank)
     lines = []
     for target in (target for target in TARGETS if target.measure == RETURN):
         cells = []
         for algorithm in here:
-            found = [row for row in rows if _answers(row, target) and row["algorithm"] == algorithm]
-            cells.append(interval(estimate(found, RETURN), RETURN) if found else "-")
+            found = answers(rows, target, algorithm)
+            cells.append(interval(estimate(found, RETURN), RETURN) + mark(found) if found else "-")
         version, figures = PUBLISHED.get(target.environment, ("-", {}))
         cells.append(version)
         for name in ALGORITHMS:
@@ -118,12 +123,13 @@ def leave_one_out(rows: Sequence[Row]) -> str:
     """What each part of the general rule is worth: the difference to the whole rule with Welch's interval."""
     lines = []
     for target in (target for target in TARGETS if target.environment in LEFT_OUT_FROM):
-        whole = [row for row in rows if _answers(row, target) and row["algorithm"] == OURS]
+        whole = [row for row in rows if _answers(row, target, (EARLIER,)) and row["algorithm"] == OURS]
         scores = [row["mean"] for row in whole]
         if whole:
             lines.append([target.environment, "the general rule", "", f"{len(whole)}", interval(estimate(whole)), ""])
         for variant, settings in left_out(target.environment).items():
-            found = [row for row in rows if row["variant"] == variant and row["environment"] == target.environment]
+            label = earlier(variant)
+            found = [row for row in rows if row["variant"] == label and row["environment"] == target.environment]
             found = [row for row in found if row["steps"] == target.steps and row["settings"] == settings]
             listed = ", ".join(f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
                                for name, value in settings.items())  # fmt: skip
@@ -149,8 +155,19 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *lines))
 
 
-def _answers(row: Row, target: Target) -> bool:
-    same = (row["environment"], row["steps"], row["variant"]) == (target.environment, target.steps, "")
+def answers(rows: Sequence[Row], target: Target, algorithm: str = OURS) -> list[Row]:
+    """The rows of an algorithm that a target asks for: those of the present guidance, else those of the earlier."""
+    found = [row for row in rows if _answers(row, target) and row["algorithm"] == algorithm]
+    return [row for row in found if not row["variant"]] or found
+
+
+def mark(rows: Sequence[Row]) -> str:
+    """A footnote's sign if rows are of the earlier guidance."""
+    return "¹" if any(row["variant"] for row in rows) else ""
+
+
+def _answers(row: Row, target: Target, variants: Sequence[str] = WHOLE) -> bool:
+    same = (row["environment"], row["steps"]) == (target.environment, target.steps) and row["variant"] in variants
     return same and (target.measure == RETURN or target.measure in row)
 
 

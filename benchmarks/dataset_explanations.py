@@ -192,8 +192,8 @@ have shared the processor, and of processor time. `seconds` are of the whole pro
 
 - The run that was killed {len(killed) - 1} times has the bytes of the undisturbed one in every file.
 - {COMPARED:,} rows at the beginning, in the middle and at the end have the values of `agent.explain`, bit by bit.
-- A process that finishes reads 1,000 rows, evenly spread over the mapped arrays of the result, for the fidelity figures.
-  The pages around them count as its memory: at most 64 KiB for a row of an array, however long the file is.
+- A process that finishes reads 1,000 rows, evenly spread over the mapped arrays of the result, for the fidelity
+  figures. The pages around them count as its memory: at most 64 KiB for a row of an array, however long the file is.
 - The largest efficiency residual of all states is {told.largest_residual:.1e}."""
 
 

@@ -6,20 +6,24 @@
     python benchmarks/guidance.py --table                            write results/guidance.md, train nothing
 
 Each run has a process of its own with one thread, and leaves one line in results/guidance/runs.jsonl. Runs that have a
-line are skipped, and a run that was stopped continues from its folder (SB3's start over), as in `suite.py`.
+line are skipped, and a run that was stopped continues from its folder (SB3's start over), as in `suite.py`. The default
+guidance without useless features is the suite's run: `suite.py` makes it, and the page here shows it too.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from _guidance_table import write_page
-from _suite_tasks import MILLION, Task
+from _suite_run import read_rows
+from _suite_table import WHOLE
+from _suite_tasks import MILLION, Task, earlier
 from rsa2c.baselines.settings import BASELINES
 from rsa2c.config import default_timesteps
 from rsa2c.envs.distractors import KINDS
@@ -28,19 +32,22 @@ from suite import add_queue, check_names, names, numbers, without_row, work
 STEPS = {
     "Pendulum-v1": default_timesteps("Pendulum-v1"),
     "Hopper-v5": MILLION,
+    "Walker2d-v5": MILLION,
     "HalfCheetah-v5": MILLION,
     "BipedalWalker-v3": MILLION,
     "Ant-v5": MILLION,
 }
 """The environments, and the steps of a run; SB3's take as many."""
 COUNTS = (0, 10, 30, 100)
-AGREED = ("shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
+GUIDED = "shapley"
+"""The default; without useless features its runs are the suite's."""
+AGREED = (GUIDED, "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
 """Importances under the same halves and the same rule."""
 WITHOUT_FORCES = "without-forces"
 """Ant-v5's oracle: its 78 contact forces are not observed."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "unguided": ("advanced-ac", {}),
-    "shapley": ("rsa2c-kme", {}),
+    GUIDED: ("rsa2c-kme", {}),
     "shuffled": ("shuffled-shap", {}),
     **{name: ("rsa2c-kme", {"importance": name}) for name in AGREED[1:]},
     "released": ("rsa2c-kme", {"guidance": "released", "reproject": True}),
@@ -54,8 +61,25 @@ differ in nothing else."""
 
 def main() -> None:
     options = parsed()
-    waiting = chosen(options)
-    work(options, lambda: waiting, lambda rows: write_page(rows, list(METHODS), options.results.parent / "guidance.md"))
+    waiting, suite = chosen(options), read_rows(options.results.parent / "suite")
+
+    def page(rows: list[dict[str, Any]]) -> Path:
+        return write_page([*rows, *of_suite(suite, rows)], list(METHODS), options.results.parent / "guidance.md")
+
+    work(options, lambda: waiting, page)
+
+
+def of_suite(suite: Iterable[dict[str, Any]], rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The suite's rows that have no useless features and are guided as by default, as this table has them; without
+    those that `rows` have already."""
+    known = {(row["environment"], row["variant"], row["seed"]) for row in rows if not row["settings"]["distractors"]}
+    found = [
+        {**row, "variant": earlier(GUIDED) if row["variant"] else GUIDED, "settings": {"distractors": 0}}
+        for row in suite
+        if STEPS.get(row["environment"]) == row["steps"]
+        if row["algorithm"] == METHODS[GUIDED][0] and row["variant"] in WHOLE
+    ]
+    return [row for row in found if (row["environment"], row["variant"], row["seed"]) not in known]
 
 
 def parsed() -> argparse.Namespace:
@@ -92,7 +116,8 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
     """Every run, seeds outermost: what is cut short has all methods of its first seeds."""
     for seed, environment, count in itertools.product(options.seeds, options.only, options.counts):
         for kind, name in itertools.product(options.kinds if count else ("noise",), options.methods):
-            if name == WITHOUT_FORCES and environment != "Ant-v5":
+            whole = name == GUIDED and not count and not options.more and not options.steps
+            if (name == WITHOUT_FORCES and environment != "Ant-v5") or whole:
                 continue
             algorithm, own = METHODS[name]
             more = options.more if name in (*AGREED, "shuffled") else {}

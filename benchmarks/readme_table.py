@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from _rl_zoo import PUBLISHED
+from _suite_table import answers, mark
 from _suite_tasks import RETURN, TARGETS, Target
 
 ROOT = Path(__file__).parent.parent
 README, RUNS = ROOT / "README.md", ROOT / "results" / "suite" / "runs.jsonl"
 BEGIN, END = "<!-- python benchmarks/readme_table.py -->", "<!-- end of the table -->"
-OURS, PEERS = "rsa2c-kme", ("PPO", "TRPO", "SAC")
+PEERS = ("PPO", "TRPO", "SAC")
 STEPS = {"k": 1_000, "M": 1_000_000}
 
 
@@ -26,12 +27,13 @@ def table(rows: list[dict[str, Any]]) -> str:
     """The table in Markdown, of the environments that have runs and a published figure at equal steps."""
     lines = ["| task | steps | rsa2c | seeds | minutes | " + " | ".join(PEERS) + " |", "|---" * (5 + len(PEERS)) + "|"]
     for target in TARGETS:
-        runs = [row for row in rows if _counts(row, target)]
+        runs = answers(rows, target) if target.measure == RETURN else []
         peers = _peers(target)
         if runs and any(figure is not None for figure in peers):
             ours = float(np.mean([row["mean"] for row in runs]))
             best = max([ours, *(figure for figure in peers if figure is not None)])
-            shown = [_shown(ours, best), str(len(runs)), f"{np.mean([row['seconds'] for row in runs]) / 60:.1f}"]
+            minutes = np.mean([row["seconds"] for row in runs]) / 60
+            shown = [_shown(ours, best) + mark(runs), str(len(runs)), f"{minutes:.1f}"]
             cells = [target.environment, f"{target.steps:,}", *shown, *(_shown(figure, best) for figure in peers)]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -46,12 +48,6 @@ def written(readme: str, rows: list[dict[str, Any]]) -> str:
 def read(paths: list[Path]) -> list[dict[str, Any]]:
     """The rows of some files."""
     return [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def _counts(row: dict[str, Any], target: Target) -> bool:
-    """Whether a run belongs to a line of the table."""
-    asked = row["environment"], row["steps"], row["algorithm"], row["variant"], target.measure
-    return asked == (target.environment, target.steps, OURS, "", RETURN)
 
 
 def _peers(target: Target) -> list[float | None]:
