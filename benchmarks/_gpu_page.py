@@ -46,7 +46,10 @@ def section(found: dict[str, Any]) -> str:
     """The part of the page about one measurement."""
     goals, seeds = GOALS[found["env"]], [each for each in found["seeds"] if each["curve"]]
     lines = [found["header"], f"- device: {seeds[0]['device'] if seeds else 'none'}",
-             f"- algorithm: {found['algorithm']}, {_shown(found['settings'])}\n"]  # fmt: skip
+             f"- algorithm: {found['algorithm']}, {_shown(found['settings'])}"]  # fmt: skip
+    if found.get("sharing", 1) > 1:
+        lines.append(f"- {found['sharing']} trainings shared the card: alone each would have been faster")
+    lines.append("")
     if not seeds:
         return "\n".join([*lines, "No training was tried.\n"])
     columns = " | ".join(f"{goal:,}" for goal in goals)

@@ -1,6 +1,7 @@
 """Trains on a GPU and says after how many seconds a policy reached given returns in Gymnasium's own environment.
 
     python benchmarks/gpu_training.py measure --plan "Ant-v5:0-4:300,45;Hopper-v5:0-2:30" [--until 570] [--set kl=.05]
+    python benchmarks/gpu_training.py measure --plan "Ant-v5:0:300;Ant-v5:1:300" --together
     python benchmarks/gpu_training.py page
 
 `measure` needs the GPU. It trains what --plan names, one environment after the other: ENV:SEEDS:SECONDS, where the last
@@ -12,7 +13,8 @@ leaves what it had found. `--device jax-cpu` tries it without a GPU.
 Every few seconds the policy is tried by other processes: ten episodes without noise, with MuJoCo's own solver. Each
 entry of the plan is a process of its own. Its first training compiles: everything, or where an earlier entry or process
 (with --cache) was about the same environment, what JAX does not find on disk. So "Ant-v5:0:60;Ant-v5:1:60" measures
-both.
+both. With --together the entries train at the same time and share the card: what they reach, a training that has it for
+itself reaches sooner.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -164,10 +167,13 @@ class Rules:
     """In seconds of `time.time`."""
     folder: Path
     """Where policies are until they have been tried."""
+    cache: Path
+    """Where JAX keeps what it compiles."""
 
 
 def train(plan: Plan, rules: Rules, start: str, to: Connection) -> None:
     """The trainings of a plan, in a process of their own: what is found goes to the process that has them tried."""
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(rules.cache)  # read when JAX is imported, which nothing has done yet
     for seed, given in zip(plan.seeds, plan.seconds, strict=True):
         left = rules.deadline - time.time()
         if left < min(given, SHORTEST) + (rules.compiling if start == "cold" else 0.0):
@@ -229,35 +235,43 @@ class Measurement:
         self.env, self.trainings = env, list[Training]()
         self.path: Path = options.folder / f"{'-'.join([env.replace('/', '-'), *options.name])}.json"
         self.head = {"env": env, "algorithm": options.algorithm, "settings": _settings(options),
+                     "sharing": len(options.plan.split(";")) if options.together else 1,
                      "header": header("jax", "mujoco-mjx")}  # fmt: skip
+        self._writing = Lock()
 
     def write(self) -> None:
         """Write what is known, in one step: a process that is killed leaves a whole file."""
-        found = {**self.head, "seeds": [each.known() for each in self.trainings]}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_suffix(".new")
-        beside.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        beside.replace(self.path)
+        with self._writing:
+            found = {**self.head, "seeds": [each.known() for each in sorted(self.trainings, key=lambda one: one.seed)]}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            beside = self.path.with_suffix(".new")
+            beside.write_text(json.dumps(found, indent=1), encoding="utf-8")
+            beside.replace(self.path)
 
     def follow(self, messages: Connection, pool: ProcessPoolExecutor) -> None:
         """Have the policies that a training process finds tried, until it ends."""
+        training: Training | None = None
         while True:
             try:
                 message = messages.recv()
             except EOFError:
                 return
             if isinstance(message, Training):
-                self.trainings.append(message)
+                training = message
+                self.trainings.append(training)
                 continue
-            found, self.trainings[-1].facts = message
+            assert training is not None, "a training says that it begins"
+            found, training.facts = message
             for each in found:
                 seeds = range(SEED, SEED + each.episodes, EPISODES)
                 futures = [pool.submit(tried, each.path, self.env, first) for first in seeds]
-                self.trainings[-1].trials.append(Trial(each, futures))
+                training.trials.append(Trial(each, futures))
             self.write()
 
     def finish(self, deadline: float) -> None:
-        """Wait for the trials under way, until the deadline at most, and write what is known."""
+        """Wait for the trials under way, until the deadline at most, and write what is known; nothing if none began."""
+        if not self.trainings:
+            return
         futures = [each for one in self.trainings for trial in one.trials for each in trial.returns]
         wait(futures, max(0.0, deadline - time.time()))
         self.write()
@@ -278,21 +292,25 @@ def tried(policy: Path, env: str, seed: int) -> list[float]:
 
 def measure(options: argparse.Namespace) -> None:
     """Train what is planned, as far as it fits."""
-    deadline = time.time() + options.until
+    deadline, plans = time.time() + options.until, list(map(Plan.of, options.plan.split(";")))
+    measured = {plan.env: Measurement(plan.env, options) for plan in plans}
     with tempfile.TemporaryDirectory() as folder, judges() as pool:
-        caches, measured = options.cache or Path(folder) / "caches", dict[str, Measurement]()
-        for plan in map(Plan.of, options.plan.split(";")):
+        caches = options.cache or Path(folder) / "caches"
+
+        def trained(plan: Plan) -> None:
             cache = caches / plan.env.replace("/", "-")
             start = "cached" if cache.is_dir() and any(cache.iterdir()) else "cold"
-            os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache)  # the process that trains reads it
             rules = Rules(plan.env, options.algorithm, options.device, _settings(options), options.between,
-                          options.compiling, deadline - JUDGING, Path(folder))  # fmt: skip
+                          options.compiling, deadline - JUDGING, Path(folder), cache)  # fmt: skip
             here, there = SPAWN.Pipe(duplex=False)
             process = SPAWN.Process(target=train, args=(plan, rules, start, there))
             process.start()
             there.close()
-            measured.setdefault(plan.env, Measurement(plan.env, options)).follow(here, pool)
+            measured[plan.env].follow(here, pool)
             process.join()
+
+        with ThreadPoolExecutor(len(plans) if options.together else 1) as side_by_side:
+            list(side_by_side.map(trained, plans))
         for one in measured.values():
             one.finish(deadline)
         pool.shutdown(wait=False, cancel_futures=True)
@@ -329,6 +347,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("measure", "page"))
     parser.add_argument("--plan", default="Ant-v5:0-4:300,45", help="ENV:SEEDS:SECONDS[;...]")
+    parser.add_argument("--together", action="store_true", help="all entries of the plan at the same time")
     parser.add_argument("--until", type=float, default=np.inf, help="seconds of this process, everything included")
     parser.add_argument("--compiling", type=float, default=COMPILING, help="seconds that compilation may take")
     parser.add_argument("--cache", type=Path, help="folder for compiled programs that outlasts this process")
