@@ -20,12 +20,16 @@ GOALS = {
     "Pendulum-v1": (-400, -200, -170),
     "rsa2c/LQR-v0": (-200, -100, -50),
 }
+BRAX = "Brax's PPO"
 SIMULATION = RESULTS / "gpu" / "simulation.md"
 INTRODUCTION = """\
 `python benchmarks/gpu_training.py measure` trains, `page` makes this page. Seconds are counted from the agent's
 construction; without compilation means less the time in which JAX and Numba traced, compiled, or loaded what had been
 compiled. Every few seconds the policy is tried, beside the training, by ten episodes in Gymnasium's own environment
 with MuJoCo's own solver; a return counts as reached when a trial's mean reaches it.
+
+`python benchmarks/gpu_peer.py` measures Brax's PPO in the same way, in the same simulations, with the settings that its
+authors published for their robots of these names.
 """
 STARTS = {"cold": "nothing compiled before", "cached": "a new process, compiled before on this machine",
           "compiled": "not the first in its process"}  # fmt: skip
@@ -37,7 +41,9 @@ def write_page(folder: Path, out: Path) -> None:
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     for env in dict.fromkeys(each["env"] for each in found):
         parts.append(f"## {env}\n")
-        parts += [section(each) for each in found if each["env"] == env]
+        parts += [section(each) for each in found if each["env"] == env and each["algorithm"] != BRAX]
+        peers = [section(each) for each in found if each["env"] == env and each["algorithm"] == BRAX]
+        parts += [f"### {BRAX}\n", *peers] if peers else []
     parts.append(SIMULATION.read_text(encoding="utf-8"))
     out.write_text("\n".join(parts), encoding="utf-8")
 

@@ -26,7 +26,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ from numba.core.event import install_timer
 
 from _gpu_page import GOALS, write_page
 from _provenance import RESULTS, header
-from rsa2c import RSA2C, evaluate, load
+from rsa2c import RSA2C, Policy, evaluate, load
 from rsa2c.algorithm.threads import limited_threads
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -154,9 +154,23 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """A kind of agents: how one of them trains, and how their policies are read from files."""
+
+    train: Callable[[Rules, int, float, Connection], None]
+    """Trains with a seed for some seconds without compilation, and hands out what it finds."""
+    load: Callable[[Path], Policy]
+    packages: tuple[str, ...] = ()
+    """Packages that it needs besides JAX and MuJoCo."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of each environment that are its own."""
+
+
+@dataclass(frozen=True)
 class Rules:
     """What the trainings of a process have in common."""
 
+    kind: Kind
     env: str
     algorithm: str
     device: str
@@ -180,18 +194,18 @@ def train(plan: Plan, rules: Rules, start: str, to: Connection) -> None:
             print(f"{plan.env} seed {seed} is not begun: {left:.0f} s are left", flush=True)
             break
         to.send(Training(seed, start, given))
-        _train(rules, seed, given, to)
+        rules.kind.train(rules, seed, given, to)
         start = "compiled"
     to.close()
 
 
-def _train(rules: Rules, seed: int, given: float, to: Connection) -> None:
+def trained(rules: Rules, seed: int, given: float, to: Connection) -> None:
     """One training of `given` seconds without compilation, or until the deadline."""
     compiling, phases, durations = Compiling(), dict[str, float](), list[float]()
     began, saving, next_trial = time.perf_counter(), 0.0, 0.0
     with compiling.listening():
         agent = RSA2C(rules.env, rules.algorithm, device=rules.device, seed=seed, **rules.settings)
-        facts = {"construction": time.perf_counter() - began, "device": _device(rules.device), "phases": phases,
+        facts = {"construction": time.perf_counter() - began, "device": device_name(rules.device), "phases": phases,
                  "durations": durations}  # fmt: skip
         kept_steps = -1
         while True:
@@ -214,6 +228,9 @@ def _train(rules: Rules, seed: int, given: float, to: Connection) -> None:
     agent.close()
 
 
+OWN = Kind(trained, load)
+
+
 def saved(
     rules: Rules, agent: RSA2C, seed: int, now: float, compiled: float, kept_steps: int, over: bool
 ) -> list[Found]:
@@ -231,12 +248,12 @@ def saved(
 class Measurement:
     """The trainings in one environment, and the file that has what is known of them."""
 
-    def __init__(self, env: str, options: argparse.Namespace) -> None:
-        self.env, self.trainings = env, list[Training]()
+    def __init__(self, env: str, options: argparse.Namespace, kind: Kind) -> None:
+        self.env, self.kind, self.trainings = env, kind, list[Training]()
         self.path: Path = options.folder / f"{'-'.join([env.replace('/', '-'), *options.name])}.json"
-        self.head = {"env": env, "algorithm": options.algorithm, "settings": _settings(options),
+        self.head = {"env": env, "algorithm": options.algorithm, "settings": _settings(options, kind, env),
                      "sharing": len(options.plan.split(";")) if options.together else 1,
-                     "header": header("jax", "mujoco-mjx")}  # fmt: skip
+                     "header": header("jax", "mujoco-mjx", *kind.packages)}  # fmt: skip
         self._writing = Lock()
 
     def write(self) -> None:
@@ -264,7 +281,7 @@ class Measurement:
             found, training.facts = message
             for each in found:
                 seeds = range(SEED, SEED + each.episodes, EPISODES)
-                futures = [pool.submit(tried, each.path, self.env, first) for first in seeds]
+                futures = [pool.submit(tried, self.kind.load, each.path, self.env, first) for first in seeds]
                 training.trials.append(Trial(each, futures))
             self.write()
 
@@ -285,23 +302,23 @@ class Measurement:
                     print(f"{self.env} seed {each.seed}, {each.start}, {which}: {_told(trial)}", flush=True)
 
 
-def tried(policy: Path, env: str, seed: int) -> list[float]:
+def tried(read: Callable[[Path], Policy], policy: Path, env: str, seed: int) -> list[float]:
     """Returns of a policy in a few episodes of Gymnasium's environment."""
-    return [float(each) for each in evaluate(load(policy), env, episodes=EPISODES, seed=seed).returns]
+    return [float(each) for each in evaluate(read(policy), env, episodes=EPISODES, seed=seed).returns]
 
 
-def measure(options: argparse.Namespace) -> None:
+def measure(options: argparse.Namespace, kind: Kind) -> None:
     """Train what is planned, as far as it fits."""
     deadline, plans = time.time() + options.until, list(map(Plan.of, options.plan.split(";")))
-    measured = {plan.env: Measurement(plan.env, options) for plan in plans}
+    measured = {plan.env: Measurement(plan.env, options, kind) for plan in plans}
     with tempfile.TemporaryDirectory() as folder, judges() as pool:
         caches = options.cache or Path(folder) / "caches"
 
-        def trained(plan: Plan) -> None:
+        def follow(plan: Plan) -> None:
             cache = caches / plan.env.replace("/", "-")
             start = "cached" if cache.is_dir() and any(cache.iterdir()) else "cold"
-            rules = Rules(plan.env, options.algorithm, options.device, _settings(options), options.between,
-                          options.compiling, deadline - JUDGING, Path(folder), cache)  # fmt: skip
+            rules = Rules(kind, plan.env, options.algorithm, options.device, measured[plan.env].head["settings"],
+                          options.between, options.compiling, deadline - JUDGING, Path(folder), cache)  # fmt: skip
             here, there = SPAWN.Pipe(duplex=False)
             process = SPAWN.Process(target=train, args=(plan, rules, start, there))
             process.start()
@@ -310,7 +327,7 @@ def measure(options: argparse.Namespace) -> None:
             process.join()
 
         with ThreadPoolExecutor(len(plans) if options.together else 1) as side_by_side:
-            list(side_by_side.map(trained, plans))
+            list(side_by_side.map(follow, plans))
         for one in measured.values():
             one.finish(deadline)
         pool.shutdown(wait=False, cancel_futures=True)
@@ -321,8 +338,9 @@ def judges() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(max(1, len(os.sched_getaffinity(0)) - 3), SPAWN)
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    return {name: _value(text) for name, text in (each.split("=", 1) for each in options.set)}
+def _settings(options: argparse.Namespace, kind: Kind, env: str) -> dict[str, Any]:
+    given = {name: _value(text) for name, text in (each.split("=", 1) for each in options.set)}
+    return {**kind.settings.get(env, {}), **given}
 
 
 def _value(text: str) -> Any:
@@ -332,7 +350,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _device(name: str) -> str:
+def device_name(name: str) -> str:
     from rsa2c.gpu.device import found
 
     return str(found(name).device_kind)
@@ -343,23 +361,29 @@ def _told(trial: dict[str, float]) -> str:
             f"{trial['mean']:.0f}, worst of {trial['episodes']} {trial['worst']:.0f}")  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("measure", "page"))
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What a measurement may be told."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", default="Ant-v5:0-4:300,45", help="ENV:SEEDS:SECONDS[;...]")
     parser.add_argument("--together", action="store_true", help="all entries of the plan at the same time")
     parser.add_argument("--until", type=float, default=np.inf, help="seconds of this process, everything included")
     parser.add_argument("--compiling", type=float, default=COMPILING, help="seconds that compilation may take")
     parser.add_argument("--cache", type=Path, help="folder for compiled programs that outlasts this process")
     parser.add_argument("--name", nargs="*", default=[], help="further parts of the files' names")
-    parser.add_argument("--algorithm", default="rsa2c-kme")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--between", type=float, default=3.0, help="seconds of training between trials")
     parser.add_argument("--set", nargs="*", default=[], help="further settings, name=value")
     parser.add_argument("--folder", type=Path, default=RESULTS / "gpu")
+    return parser
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("step", choices=("measure", "page"))
+    parser.add_argument("--algorithm", default="rsa2c-kme")
     parser.add_argument("--out", type=Path, default=RESULTS / "gpu.md", help="where the page is written")
     options = parser.parse_args()
-    measure(options) if options.step == "measure" else write_page(options.folder, options.out)
+    measure(options, OWN) if options.step == "measure" else write_page(options.folder, options.out)
 
 
 if __name__ == "__main__":
