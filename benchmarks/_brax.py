@@ -45,8 +45,9 @@ class Simulated(Env):
 
 
 def _replicated(tree: Any, devices: list[Any]) -> Any:
-    """Arrays with an axis in front that lies across the devices."""
-    sharding = jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("devices",)), jax.P("devices"))
+    """Arrays with an axis in front that lies across the devices; named as Brax does, or its second step is compiled
+    anew."""
+    sharding = jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("i",)), jax.P("i"))
     return jax.tree.map(lambda leaf: jax.device_put(jnp.stack([leaf] * len(devices)), sharding), tree)
 
 
