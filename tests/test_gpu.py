@@ -274,11 +274,13 @@ def test_a_policy_acts_as_it_does_in_numpy(function):
         with computing(found("jax-cpu"), double=False):
             env = environment("rsa2c/LQR-v0")
             start = begun(env, 8, jax.random.PRNGKey(0))
-            _, grid, ended = rollout(env, 6, "tanh")(start, jax.random.PRNGKey(1), Acting.of(agent.policy, 64, noise=0))
+            acting = Acting.of(agent.policy, 64)
+            acting = acting._replace(sigma=np.zeros_like(acting.sigma))
+            _, grid, _ = rollout(env, 6, "tanh")(start, jax.random.PRNGKey(1), acting)
         states = np.asarray(grid.states, np.float64)
         assert np.allclose(grid.means, agent.policy.mean(states.reshape(-1, 4)).reshape(6, 8, 1), atol=1e-4)
         assert np.array_equal(grid.means, grid.latents)
-        going = ~np.asarray(ended.which)[:-1]
+        going = ~np.asarray(grid.terminated | grid.truncated)[:-1]
         assert np.array_equal(states[1:][going], np.asarray(grid.after, np.float64)[:-1][going])
 
 

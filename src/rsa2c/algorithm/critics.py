@@ -1,6 +1,6 @@
 """The critics: the Value Critic by ridge LSTD(lambda), the Advantage Critic by its closed form.
 
-Features of a batch are the rows of Phi, k_D at every point of every segment (`rollout.Batch`): transition i
+Features of a batch are the rows of Phi, k_D at every point of every segment (`batch.Batch`): transition i
 starts at row i + segment_i and ends at the next row. A fit needs only sums over transitions.
 """
 
@@ -42,10 +42,7 @@ def lstd_solution(
     point of ridge regression on lambda-returns, with `damping` times the mean squared change of the values as penalty.
     """
     products, rewards, squares, values, n, terminations = sums
-    if gamma == 1 and not terminations:
-        raise DataError(
-            "with gamma = 1 and no episode that terminates, the value has no finite solution. Set gamma below 1."
-        )
+    check_horizon(gamma, bool(terminations))
     system, right = -products.astype(np.float64) / n, rewards.astype(np.float64) / n
     system[:-1, :-1] += ridge * gram
     if squares is not None and values is not None:
@@ -129,6 +126,14 @@ def gradient_sum(phi: NDArray, noise: NDArray, advantages: NDArray, covariance: 
     """N g = Phi^T (A * Sigma^-1 (u - h)), (q, m)."""
     scores = np.linalg.solve(covariance, noise.T).T * advantages[:, None]
     return phi.T @ scores.astype(phi.dtype)
+
+
+def check_horizon(gamma: float, terminates: bool) -> None:
+    """Without discount, rewards must end some time."""
+    if gamma == 1 and not terminates:
+        raise DataError(
+            "with gamma = 1 and no episode that terminates, the value has no finite solution. Set gamma below 1."
+        )
 
 
 def require_finite(array: NDArray, name: str, remedy: str) -> None:

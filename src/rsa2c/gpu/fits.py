@@ -74,8 +74,8 @@ def _going_on(grid: Grid) -> Array:
 def fit_value(
     grid: Grid, centres: Centres, metric: Coordinates, gamma: Any, lam: Any, ridge: Any, damping: Any, old: Array
 ) -> ValueFit:
-    """`critics.lstd` on a grid; `old` (capacity + 1,) are coefficients and constant of the previous fit, towards whose
-    values it is damped."""
+    """`critics.lstd_solution` on a grid; `old` (capacity + 1,) are coefficients and constant of the previous fit,
+    towards whose values it is damped."""
     phi, behind = (_with_one(features(measured(each.astype(jnp.float64), metric), centres))
                    for each in (grid.states, grid.after))  # fmt: skip
     terminated, going = grid.terminated.astype(jnp.float64), _going_on(grid)
@@ -148,8 +148,8 @@ def fit_advantage(
     ridge: Any,
     against: Array | None = None,
 ) -> tuple[Array, Array, Array, Array, Array | None]:
-    """`critics.fit_advantage`: second moment G, gradient g, weights w_A, the natural gradient of log sigma, and the
-    gradient `against` (capacity, m) of a penalty in the metric of w_A."""
+    """`critics.advantage_solution`: second moment G, gradient g, weights w_A, the natural gradient of log sigma, and
+    the gradient `against` (capacity, m) of a penalty in the metric of w_A."""
     d, m = grid.states.shape[-1], sigma.shape[0]
     phi = features(measured(grid.states.reshape(-1, d).astype(jnp.float64), metric), centres)
     noise = (grid.latents.astype(jnp.float64) - grid.means.astype(jnp.float64)).reshape(-1, m)

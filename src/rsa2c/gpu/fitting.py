@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from rsa2c.algorithm.actor import GaussianPolicy
-from rsa2c.algorithm.critics import AdvantageFit, require_finite
+from rsa2c.algorithm.critics import AdvantageFit, check_horizon, require_finite
 from rsa2c.algorithm.fits import Estimate, Fits, rounding_of
 from rsa2c.algorithm.plausible import plausible, range_of_rewards, ridges
 from rsa2c.algorithm.robust import Smoothness
@@ -34,17 +34,19 @@ class DeviceFits(Fits):
         assert isinstance(samples, DeviceSamples) and value is not None and isinstance(rule, LSTD), "`check` saw to it"
         old = np.append(padded(value.coefficients[:, 0], samples.capacity), value.offset)
         damping, gamma, grid = rule.value_damping if epoch > 0 else 0.0, float(config.gamma), samples.batch.grid
-        rewards = range_of_rewards(np.asarray(grid.rewards), np.asarray(grid.terminated))
+        terminated = np.asarray(grid.terminated)
+        check_horizon(gamma, bool(terminated.any()))
+        rewards = range_of_rewards(np.asarray(grid.rewards), terminated)
         with computing(samples.device, double=True):
             for ridge in ridges(rule.value_ridge):
                 constants = gamma, rule.value_lambda, ridge, damping
                 fit = fits.fit_value(grid, *_on(samples, value), *constants, old)
+                require_finite(np.append(fit.weights, fit.constant), "the LSTD solution", "raise value_ridge")
                 reached, known = Range.of(np.asarray(fit.reached)), Range.of(np.asarray(fit.known))
                 if plausible(reached, rewards, known if damping > 0 else None, gamma):
                     break
             weights, constant = np.asarray(fit.weights)[: value.dictionary.size], np.asarray(fit.constant)
         samples.values = fit
-        require_finite(weights, "the LSTD solution", "raise value_ridge")
         return replace(value, coefficients=weights[:, None], offset=constant[None])
 
     def estimate(self, value: RKHSFunction | None, samples: Samples, config: Config) -> Estimate:

@@ -19,6 +19,9 @@ from rsa2c.gpu.arrays import Array, Centres, Coordinates, features, measured, pa
 from rsa2c.gpu.environments import Environment, State
 from rsa2c.gpu.fits import Grid
 
+UNSEEN = np.finfo(np.float32).min
+"""In place of an episode's rewards so far: its beginning was not seen. Rewards are too small to change it."""
+
 
 class Acting(NamedTuple):
     """A policy as arrays: mean, standard deviations (m,) and the correlation of its noise."""
@@ -30,11 +33,11 @@ class Acting(NamedTuple):
     correlation: Array
 
     @classmethod
-    def of(cls, policy: GaussianPolicy, capacity: int, correlation: float = 0.0, noise: float = 1.0) -> Acting:
-        """That of a policy; `noise` multiplies its standard deviations."""
+    def of(cls, policy: GaussianPolicy, capacity: int, correlation: float = 0.0) -> Acting:
+        """That of a policy."""
         mean = policy.mean
         parts = Coordinates.of(mean.kernel), Centres.of(mean.dictionary, capacity), padded(mean.coefficients, capacity)
-        return jax.tree.map(np.float32, cls(*parts, noise * policy.sigma, np.float64(correlation)))
+        return jax.tree.map(np.float32, cls(*parts, policy.sigma, np.float64(correlation)))
 
 
 class Carried(NamedTuple):
@@ -45,11 +48,12 @@ class Carried(NamedTuple):
     """Steps of the episode so far."""
     noise: Array
     total: Array
-    """Rewards of the episode so far."""
+    """Rewards of the episode so far; `UNSEEN` in one that is taken to have begun before the training."""
 
 
 class Ended(NamedTuple):
-    """Episodes that ended with a step, (steps, n) each: whether one did, its return and length."""
+    """Episodes that ended with a step, (steps, n) each: whether one did that was seen from its start, its return and
+    length."""
 
     which: Array
     totals: Array
@@ -58,12 +62,13 @@ class Ended(NamedTuple):
 
 def begun(env: Environment, n: int, key: Array) -> Carried:
     """Environments at their starts, at different distances from the episode limit, so that they do not end together."""
-    first, second = jax.random.split(key)
+    first, second, exploring = jax.random.split(key, 3)
     states = jax.vmap(env.reset)(jax.random.split(first, n))
     elapsed = jnp.zeros(n, jnp.int32)
     if env.episode_limit is not None:
         elapsed = jax.random.randint(second, (n,), 0, env.episode_limit, jnp.int32)
-    return Carried(states, elapsed, jnp.zeros((n, len(env.low)), jnp.float32), jnp.zeros(n, jnp.float32))
+    total = jnp.where(elapsed > 0, UNSEEN, jnp.zeros(n, jnp.float32))
+    return Carried(states, elapsed, jax.random.normal(exploring, (n, len(env.low)), jnp.float32), total)
 
 
 def squashed(env: Environment, u: Array, squash: str) -> Array:
@@ -124,10 +129,10 @@ def _step(
     def anew(fresh: Array, old: Array) -> Array:
         return jnp.where(over.reshape(-1, *[1] * (old.ndim - 1)), fresh, old)
 
-    fresh = Carried(starts, jnp.zeros_like(elapsed), jnp.zeros_like(noise), jnp.zeros_like(total))
+    fresh = Carried(starts, jnp.zeros_like(elapsed), noise, jnp.zeros_like(total))
     following = jax.tree.map(anew, (fresh, first), (Carried(states, elapsed, noise, total), after))
     grid = Grid(seen, after, mean, u, rewards, terminated, truncated)
-    return following, (grid, Ended(over, total, elapsed))
+    return following, (grid, Ended(over & (total != UNSEEN), total, elapsed))
 
 
 @cache
