@@ -60,8 +60,8 @@ def gradient(critics: Halves, rng: np.random.Generator) -> Pair:
 
 
 def correlation(critics: Halves, rng: np.random.Generator) -> Pair:
-    """The product of both halves' correlations of feature and target, and their squares; those of several targets are
-    summed, by their shares of the variance."""
+    """The product of both halves' correlations of feature and target, and their squares. Targets have unit variance as
+    a source in both halves together, so those of several targets are summed by their shares of the variance."""
     one, other = (_correlations(critic)[None] for critic in critics)
     return agreement(one, other, critics[0])
 

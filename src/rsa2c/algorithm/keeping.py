@@ -7,7 +7,8 @@ episodes does not beat a policy that fell in one of fifty. The policy kept so fa
 score is the mean of all its episodes. A policy that is made for errors of measurement is tried with them.
 
 On a GPU dozens of episodes of both policies take hardly longer than one. One trial then has them all, from the same
-starts, and the newest policy is kept if it does better in either half of its episodes.
+starts, and the newest policy is kept if it does better in both halves of its episodes. These are its first score, so
+luck has a part in that until it is tried again.
 """
 
 from __future__ import annotations

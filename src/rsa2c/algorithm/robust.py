@@ -82,7 +82,8 @@ def training_errors(
 
 def trial_errors(config: Config, policy: GaussianPolicy, n_envs: int) -> NDArray[np.float64] | None:
     """The same for trials of a policy that is made for errors. Levels are at their full size from the first trial on,
-    and always the same ones, so that the scores of policies can be compared whenever they were tried."""
+    and always the same ones, so that the scores of policies can be compared whenever they were tried. In normalised
+    units they follow the deviations of the visited states, and scores of distant trials compare less well."""
     rule = config.robust
     if not isinstance(rule, MeasurementErrors):
         return None

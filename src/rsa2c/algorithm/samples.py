@@ -84,8 +84,12 @@ class Samples:
         return found
 
     def first_half(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these transitions are in the first half of all, which is that of the first environments."""
-        return positions < self.n // 2
+        """Which of these transitions are in the first half of the episodes. They end nearest to the middle of all
+        transitions; a single episode is cut there."""
+        middle, last = self.n // 2, np.flatnonzero(self.take(_ends, np.arange(self.n - 1)))
+        if len(last):
+            middle = int(last[np.abs(last + 1 - self.n / 2).argmin()]) + 1
+        return positions < middle
 
     def thinned(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """At most `count` of the raw states, drawn without replacement."""
@@ -118,6 +122,10 @@ def raw_states(block: Block, index: NDArray) -> NDArray[np.float64]:
 def states(block: Block, index: NDArray) -> NDArray[Any]:
     """The same in the metric's coordinates."""
     return block.batch.points[index + block.batch.segment[index]]
+
+
+def _ends(block: Block, index: NDArray) -> NDArray[np.bool_]:
+    return block.batch.ends[index]
 
 
 def _measured(block: Block, metric: Coordinates) -> int:
