@@ -160,12 +160,12 @@ class RSA2C(SB3Methods):
 
         A callback that returns False stops it: SB3's are called after each step of the environments, a function
         `callback(locals, globals)` after each epoch; a list may have both. `reset_num_timesteps` counts from zero again
-        (in SB3 that is the default), and the growth of epochs begins anew with it. Logs are written every
-        `log_interval` epochs.
+        (in SB3 that is the default), and what depends on the count begins anew: the growth of epochs, the decline of
+        `kl`, the growth of errors. Logs are written every `log_interval` epochs.
         """
         check_total(total_timesteps)
         if reset_num_timesteps and self.epoch:
-            self.state = replace(self.state, steps=0, warmup_steps=0)
+            self.state = self.state.counted_anew()
             self.ep_info_buffer.clear()
         goal = total_timesteps + (self.state.steps if self.epoch else 0)
         tell_short_ramp(self.config, goal)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import Importances
+from rsa2c.algorithm.reweighting import value_importance
 from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
@@ -166,7 +167,7 @@ class Trained:
         where nothing guided."""
         if not self.importances.updates:
             return {}
-        return {MEASURED: np.abs(self.importances.agreed[0]), WEIGHTS: self.kernel_weights}
+        return {MEASURED: value_importance(self.importances, self.config.guidance), WEIGHTS: self.kernel_weights}
 
     @property
     def dictionary_sizes(self) -> dict[str, int]:

@@ -126,6 +126,13 @@ def _measured(
     return other_importance(rule.importance, critics, config.distractors, (rng, generator(config, 0, ATTRIBUTE, 2)))
 
 
+def value_importance(importances: Importances, rule: object) -> NDArray[np.float64]:
+    """(d,): the importance measured for the value. Where critics of two halves contradict each other it is zero; the
+    mean attributions of one critic have signs that say nothing of their size."""
+    found = importances.agreed[0]
+    return np.maximum(found, 0.0) if isinstance(rule, AgreementGuidance) else np.abs(found)
+
+
 def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArray[np.float64]:
     if isinstance(rule, PrintedGuidance):
         return released.printed_weights(importances.agreed.sum(axis=0), rule, length_scale)

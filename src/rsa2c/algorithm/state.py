@@ -6,7 +6,7 @@ exactly where it stopped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,11 @@ class TrainingState:
     environments: tuple[NDArray, ...] = ()
     """What environments that go on from one epoch to the next carry over, (n_envs, ...) each; nothing where every epoch
     starts afresh."""
+
+    def counted_anew(self) -> TrainingState:
+        """The same, with steps that count from zero."""
+        kept = None if self.kept is None else replace(self.kept, steps=0)
+        return replace(self, steps=0, warmup_steps=0, kept=kept)
 
 
 def generator(config: Config, epoch: int, *stream: int) -> np.random.Generator:
