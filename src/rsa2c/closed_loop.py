@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.attribution.explaining import explain
+from rsa2c.attribution.game import spread
 from rsa2c.attribution.surrogate import SEGMENTS, PolicyExplanation, fit_surrogate
 from rsa2c.envs import EnvLike, action_names, feature_names, make_single
 from rsa2c.envs.modules import use_module
@@ -52,7 +53,7 @@ def explain_policy(
             f"the surrogate's held-out R^2 must be at least {minimum_r2}, got {found}: its explanation would not be "
             "the policy's. Give more steps or centres, or pass minimum_r2 to accept less."
         )
-    some = np.linspace(0, len(visited) - 1, EXPLAINED_STATES).astype(int)
+    some = spread(len(visited), EXPLAINED_STATES)
     rows = rng.choice(len(visited), min(background, len(visited)), replace=False)
     chosen = visited[some] if states is None else states
     explanation = explain(surrogate, chosen, visited[rows], feature_names=names, **options)

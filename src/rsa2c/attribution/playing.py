@@ -124,14 +124,15 @@ def play_observational(game: Game, settings: ObservationalSettings, interactions
         "ridge": ridge,
         "approximation": settings.approximation,
         "rank": DEFAULT_RANK if settings.rank is None else settings.rank,
-        "rng": np.random.default_rng(0) if settings.rng is None else settings.rng,
     }
+    drawing = np.random.default_rng(0) if settings.rng is None else settings.rng
+    seed = int(drawing.integers(2**63))  # every block of states is explained with the same draws
     blocks = [game.at(game.states[block]) for block in _state_blocks(game)]
     orders = DEFAULT_PERMUTATIONS if settings.permutations is None else settings.permutations
     coalitions = 2**game.player_count if enumerated else orders * game.player_count
     started = time.perf_counter()
     everybody = [np.arange(game.states.shape[1])]
-    cme_values(replace(blocks[0], players=everybody), **options)
+    cme_values(replace(blocks[0], players=everybody), **options, rng=np.random.default_rng(seed))
     estimate = (time.perf_counter() - started) / 2 * coalitions * len(blocks)
     report = reporter(show, f"CME values of {len(game.states)} states", estimate)
     if not interactions:
@@ -139,7 +140,8 @@ def play_observational(game: Game, settings: ObservationalSettings, interactions
     parts = []
     for number, block in enumerate(blocks):
         play = cme_interactions if interactions else cme_values
-        parts.append(play(block, **options, progress=_part(report, number, len(blocks))))
+        rng = np.random.default_rng(seed)
+        parts.append(play(block, **options, rng=rng, progress=_part(report, number, len(blocks))))
     columns = list(zip(*parts, strict=True))
     how = "enumerated" if enumerated else "sampled in antithetic pairs of permutations"
     extra = "" if settings.approximation is None else f", {settings.approximation} rank {options['rank']}"

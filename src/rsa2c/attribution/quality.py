@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.attribution.explanation import Explanation
+from rsa2c.attribution.game import spread
 from rsa2c.attribution.inputs import checked
 from rsa2c.errors import DataError
 from rsa2c.kernel.rkhs import RKHSFunction
@@ -113,9 +114,9 @@ def fidelity(
     outputs = _outputs(function, explanation)
     own, d = explanation.importances.mean(axis=1), data.shape[1]
     asked = {OWN: own, **rankings, RANDOM: np.zeros(d)}
-    b = _spread(b, REPLACEMENTS)
+    b = b[spread(len(b), REPLACEMENTS)]
     affordable = FIDELITY_WORK // (function.centres.size * len(b) * steps * len(asked))
-    data = _spread(data, max(FEWEST_STATES, min(MOST_STATES, affordable)))
+    data = data[spread(len(data), max(FEWEST_STATES, min(MOST_STATES, affordable)))]
     full = function(data)[:, outputs]
     counts = np.unique(np.linspace(0, d, min(steps, d) + 1).round().astype(np.intp))
 
@@ -220,8 +221,3 @@ def _games(function: RKHSFunction, states: Array, background: Array, kept: NDArr
 
 def _area(features: NDArray[np.intp], curve: Array) -> float:
     return float(np.trapezoid(curve, features / features[-1]))
-
-
-def _spread(rows: Array, most: int) -> Array:
-    """At most so many rows, evenly spread."""
-    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.intp)]

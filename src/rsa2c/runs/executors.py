@@ -128,6 +128,8 @@ def _serve(function: Callable[[Any], Any], connection: Connection) -> None:
             connection.send(reply)
         except OSError:
             return
+        except Exception as error:  # it cannot be pickled, so nothing was sent
+            connection.send((False, described(error)))
 
 
 def _end_with_master() -> None:

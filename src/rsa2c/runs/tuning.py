@@ -134,8 +134,8 @@ def tune(
     with holding(folder, "search"):
         study = _study(optuna, folder, search)
         while (done := len(_finished(study))) < trials:
-            if done == 0:
-                study.enqueue_trial(dict.fromkeys(sought(preset), 1.0), skip_if_exists=True)
+            if done == 0 and not study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.WAITING]):
+                study.enqueue_trial(dict.fromkeys(sought(preset), 1.0))
             # Seeded by what is done, a search that was stopped goes on as if it had not been
             study.sampler = optuna.samplers.TPESampler(seed=TRAINING_SEED + done)
             _try(optuna, study, search, source, preset, show)
