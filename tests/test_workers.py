@@ -20,7 +20,7 @@ import rsa2c
 from pages import blocks
 from rsa2c.algorithm.batch import joined
 from rsa2c.algorithm.rollout import collect
-from rsa2c.algorithm.samples import blocks_of
+from rsa2c.algorithm.samples import Samples, blocks_of, steps_around
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.algorithm.sums import Largest, Moments, TreeSum
 from rsa2c.cli.command import parse
@@ -281,6 +281,29 @@ def test_blocks_of_a_batch_join_to_the_batch(per_block):
     again = joined(part.batch for part in parts)
     for name in batch.ROWS:
         np.testing.assert_array_equal(getattr(again, name), getattr(batch, name))
+
+@pytest.mark.parametrize(("lengths", "first"), [
+    ([3, 7, 2], 3),  # twelve steps: episodes end after 3 and 10, and 3 is nearer to 6
+    ([5, 2, 3], 5),
+    ([2, 2, 2, 2], 4),
+    ([9], 4),  # one episode is cut in its middle
+    ([1, 8], 1),
+    ([8, 1], 8),
+])  # fmt: skip
+def test_halves_are_cut_between_episodes(lengths, first):
+    ends = np.zeros(sum(lengths), bool)
+    ends[np.cumsum(lengths) - 1] = True
+
+    class Episodes(Samples):
+        def take(self, function, positions, *arguments):
+            return steps_around(ends, positions)
+
+    everything = np.arange(len(ends))
+    around = steps_around(ends, everything)
+    assert around.sum(axis=1).tolist() == np.repeat(lengths, lengths).tolist()
+    samples = Episodes(None, [[len(ends)]], len(ends) + len(lengths), [])
+    assert samples.first_half(everything).tolist() == (everything < first).tolist()
+
 
 
 @pytest.mark.parametrize("kernel", [RBF, Laplace])

@@ -86,10 +86,14 @@ class Samples:
     def first_half(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of these transitions are in the first half of the episodes. They end nearest to the middle of all
         transitions; a single episode is cut there."""
-        middle, last = self.n // 2, np.flatnonzero(self.take(_ends, np.arange(self.n - 1)))
-        if len(last):
-            middle = int(last[np.abs(last + 1 - self.n / 2).argmin()]) + 1
-        return positions < middle
+        middle = self.n // 2
+        before, after = (int(steps) for steps in self.around(middle))
+        between_episodes = [each for each in (middle - before, middle + after) if 0 < each < self.n]
+        return positions < min(between_episodes, key=lambda each: abs(each - middle), default=middle)
+
+    def around(self, position: int) -> NDArray[np.int64]:
+        """(2,): steps of an episode before this transition and from it on."""
+        return self.take(_around, np.array([position]))[0]
 
     def thinned(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """At most `count` of the raw states, drawn without replacement."""
@@ -124,8 +128,16 @@ def states(block: Block, index: NDArray) -> NDArray[Any]:
     return block.batch.points[index + block.batch.segment[index]]
 
 
-def _ends(block: Block, index: NDArray) -> NDArray[np.bool_]:
-    return block.batch.ends[index]
+def _around(block: Block, index: NDArray) -> NDArray[np.int64]:
+    return steps_around(block.batch.ends, index)
+
+
+def steps_around(ends: NDArray[np.bool_], index: NDArray) -> NDArray[np.int64]:
+    """(k, 2): steps of the episode before each of these transitions and from it on, where `ends` (N,) are the last
+    steps of episodes."""
+    bounds = np.concatenate([[0], np.flatnonzero(ends) + 1])
+    place = np.searchsorted(bounds, index, side="right")
+    return np.stack([index - bounds[place - 1], bounds[place] - index], axis=1)
 
 
 def _measured(block: Block, metric: Coordinates) -> int:

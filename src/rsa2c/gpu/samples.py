@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.algorithm.batch import Batch, Coordinates
-from rsa2c.algorithm.samples import Block, BlockFunction, Samples
+from rsa2c.algorithm.samples import Block, BlockFunction, Samples, steps_around
 from rsa2c.algorithm.sums import Moments
 from rsa2c.gpu import fits
 from rsa2c.gpu.batch import DeviceBatch
@@ -48,6 +48,9 @@ class DeviceSamples(Samples):
         if environments == 1:
             return super().first_half(positions)
         return positions % environments < environments // 2
+
+    def around(self, position: int) -> NDArray[np.int64]:
+        return steps_around(self.gathered().ends, np.array([position]))[0]
 
     def raw_states(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Without what else is known of these transitions, which would be fetched one array at a time."""
