@@ -38,7 +38,7 @@ STEPS = {
     "Ant-v5": MILLION,
 }
 """The environments, and the steps of a run; SB3's take as many."""
-COUNTS = (0, 10, 30, 100)
+COUNTS = (0, 10, 20, 30, 100)
 GUIDED = "shapley"
 """The default; without useless features its runs are the suite's."""
 AGREED = (GUIDED, "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")

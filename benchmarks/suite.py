@@ -63,7 +63,7 @@ def work(
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=names, help="environments, separated by commas")
-    parser.add_argument("--seeds", type=numbers, default=range(5), help="0-2 or 0,3 (Ant and Humanoid: below 3)")
+    parser.add_argument("--seeds", type=numbers, default=range(5), help="0-2 or 0,3 (longest runs: below 3)")
     parser.add_argument("--algorithms", type=names, default=["rsa2c-kme"], help="such as rsa2c-kme,advanced-ac,ppo,sac")
     parser.add_argument("--leave-one-out", action="store_true", help="Hopper, Walker2d and HalfCheetah only")
     parser.add_argument("--further", action="store_true", help="environments that nobody tuned for")

@@ -54,6 +54,20 @@ def test_useful_features_are_told_from_useless_ones():
     assert weights[2:].max() < 0.5
 
 
+def test_one_sampled_order_finds_the_useful_features_too_and_doubts_them_more():
+    """Orders differ from half to half, so that products are right on average, while squares have the order's noise."""
+    exact, sampled = (AgreementGuidance(phi_estimator=name) for name in ("exact", "permutation"))
+    found = {rule: Importances.none(8) for rule in (exact, sampled)}
+    for seed in range(16):
+        states, target, rng = useful_and_useless(seed=seed)
+        critics = halves(states, [target], rng)
+        for rule, importances in found.items():
+            found[rule] = importances.updated(measure(critics, rule, rng), rule.moment_decay)
+    np.testing.assert_allclose(found[sampled].agreed[0, :2], found[exact].agreed[0, :2], rtol=0.25)
+    assert found[sampled].agreed[0, :2].min() > 10 * np.abs(found[sampled].agreed[0, 2:]).max()
+    assert np.all(found[sampled].alone[0, :2] > 1.1 * found[exact].alone[0, :2])
+
+
 def drifting(rng, episodes=4, steps=500, true=2, useless=10, rho=0.99):
     """Episodes of AR(1) features; the target is a function of the first ones and as slow as they are."""
     x = np.empty((episodes, steps, true + useless))

@@ -264,6 +264,6 @@ def _attributions(
             approximation=rule.game.cme_approximation,
             rank=DEFAULT_RANK if rule.game.cme_rank is None else rule.game.cme_rank,
         )[0]
-    if isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
+    if rule.phi_estimator == "permutation":
         return permutation_values(game, rng)
     return shapley_product(game, min(NODES, exact_nodes(d)))

@@ -206,6 +206,8 @@ class AgreementGuidance:
     throughout), or whether the feature is a distractor (oracle)."""
     guide: Literal["value", "value+advantage", "value+policy"] = "value"
     """What is attributed to obtain the weights."""
+    phi_estimator: Literal["exact", "permutation"] = "exact"
+    """Exact Shapley values, or one sampled permutation."""
     attribution_every: Annotated[int, POSITIVE] = 4
     """Epochs between attributions."""
     attribution_warmup: Annotated[int, POSITIVE] = 2

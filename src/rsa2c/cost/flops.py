@@ -123,7 +123,7 @@ def _attribution(config: Config, explained: Attribution) -> float:
     states, background = rule.attribution_states, rule.attribution_background
     if isinstance(rule.game, CME):
         return count + _cme(rule.game, states, background, explained)
-    if isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
+    if rule.phi_estimator == "permutation":
         steps = k * w * (5 * (states + background) + 2 * background + 1 + states * (2 + 2 * o))
         return count + steps + states * (k * (1 + 2 * o) + w * o)
     nodes = min(NODES, exact_nodes(w))

@@ -6,7 +6,7 @@ from rsa2c.algorithm.admission import limit_of
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.samples import environments_per_block
 from rsa2c.algorithm.work import Work
-from rsa2c.config import LSTD, Config, CriticGuidance, FollowingScale, SmoothPolicy
+from rsa2c.config import LSTD, AgreementGuidance, Config, CriticGuidance, FollowingScale, SmoothPolicy
 
 
 def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
@@ -48,7 +48,8 @@ def _attribution(config: Config, epoch: Work, single: int) -> tuple[int, int]:
         attribute = max(attribute, arrays)
     for explained in epoch.attribution:
         critic = max(critic, explained.samples * (explained.centres + 2 * explained.features) * single)
-        if isinstance(rule, CriticGuidance) and rule.phi_estimator == "permutation":
+        assert isinstance(rule, AgreementGuidance | CriticGuidance), "attributions guide"
+        if rule.phi_estimator == "permutation":
             states = rule.attribution_states + 2 * rule.attribution_background
             attribute = max(attribute, states * explained.centres * explained.features)
     return attribute, critic
