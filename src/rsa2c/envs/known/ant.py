@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rsa2c.envs.known.facts import RELEASED, Known, Skill, by_id
@@ -24,12 +25,15 @@ V5 = (*V4, *contacts(BODIES))
 # the motors start with the back right leg, the joints in the observation with the front left one
 ACTIONS = motors((*JOINTS[6:], *JOINTS[:6]))
 
+# The paper's table calls 10 the variance of the kernel. As a length scale it makes the Value Critic's sweeps diverge
+# with the table's learning rate: that times |k(s)|^2 is 23 to 33 after 100 epochs, and must stay below 2. As a variance
+# it is nearly the length scale of the released launcher, 3.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         **RELEASED,
         "n_envs": 4,
         "horizon": 1000,
-        "length_scale": 10.0,
+        "length_scale": math.sqrt(10.0),
         "capacity": 4096,
         "initial_centres": 192,
         "admission_threshold_final": 0.0007,
