@@ -40,19 +40,22 @@ CASES = {
     "BipedalWalker-v3": Case(2 * MILLION, (0.001, 0.01), 0.1),
     "Hopper-v5": Case(MILLION, (0.001, 0.01), 0.1),
     "Ant-v5": Case(MILLION, (0.001, 0.01), 0.1, "normalised"),
-    "Pendulum-v1": Case(200_000, (0.001, 0.01), 0.1),
+    "Pendulum-v1": Case(200_000, (0.001, 0.01, 0.05), 0.1),
 }
-"""The variances of BipedalWalker-v3, Ant-v5 and Pendulum-v1 are the paper's."""
+"""The variances of BipedalWalker-v3 and Ant-v5 are the paper's, and 0.05 is that of Pendulum-v1."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("rsa2c-kme", {}),
     "scale": ("rsa2c-kme", {"robust": "scale"}),
     "noise": ("rsa2c-kme", {"robust": "noise"}),
     "smooth": ("rsa2c-kme", {"robust": "smooth"}),
+    "filter": ("rsa2c-kme", {"robust": "filter"}),
     **{name: (name, {}) for name in BASELINES},
 }
 """Ways to train: the algorithm, and what is set besides the errors."""
 GROWING = ("noise", "smooth")
 """Ways to train whose errors grow; they do over the first half of a run."""
+SIZED = ("scale", *GROWING)
+"""Ways to train that know the size of the errors."""
 INTRODUCTION = f"""\
 # Training for errors of measurement
 
@@ -61,9 +64,10 @@ each run, with its command. All runs of a section have the same number of steps.
 judged in Gymnasium's own environment without noise (100 episodes) and with Gaussian noise of each variance on every
 observation ({NOISY_EPISODES} episodes), in raw units.
 
-- *trained with*: `plain` is the default. `scale`, `noise` and `smooth` are the three ways of `robust=`, for errors of
-  the standard deviation in the heading; with the last two they grow over the first half of a run ([what they
-  do](../docs/robust.md#can-i-train-for-it)). `ppo` and `sac` are Stable-Baselines3's with RL-Zoo's settings.
+- *trained with*: `plain` is the default. `scale`, `noise`, `smooth` and `filter` are the ways of `robust=`
+  ([what they do](../docs/robust.md#can-i-train-for-it)); the first three are for errors of the standard deviation in
+  the heading, which with `noise` and `smooth` grow over the first half of a run. `filter` is a low-pass filter in front
+  of the policy, trained without errors. `ppo` and `sac` are Stable-Baselines3's with RL-Zoo's settings.
 - *returns*: the mean over seeds with Student's 95% interval.
 - *attacks*: every feature of every observation is changed by at most so many of its standard deviations where the
   policy goes by itself, to change the action most (`mad`) or to make it look worst to the agent's own critic
@@ -104,7 +108,7 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
             for name in options.methods:
                 algorithm, own = METHODS[name]
                 steps = options.steps or case.steps
-                errors = {"robust_noise": case.error} if own else {}
+                errors = {"robust_noise": case.error} if own.get("robust") in SIZED else {}
                 growing = own.get("robust") in GROWING
                 ramp = {"robust_units": case.units, "robust_ramp": steps // 2} if growing else {}
                 yield Task(environment, algorithm, seed, steps, name, own | errors | ramp, case.noise)

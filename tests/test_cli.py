@@ -212,7 +212,10 @@ TRAIN = ["train", "Pendulum-v1"]
         ([*TRAIN, "--seed", "--quiet"], "--seed must be followed by a whole number, got nothing."),
         ([*TRAIN, "--total_timesteps", "1e5"], "--total-timesteps must be a whole number, got '1e5'. Write 100000."),
         ([*TRAIN, "--kl", "x"], "--kl must be a number or 'auto', got 'x'."),
-        ([*TRAIN, "--robust", "nois"], "one of 'none', 'scale', 'noise', 'smooth', got 'nois'. Did you mean 'noise'?"),
+        (
+            [*TRAIN, "--robust", "nois"],
+            "one of 'none', 'scale', 'noise', 'smooth', 'filter', got 'nois'. Did you mean 'noise'?",
+        ),
         ([*TRAIN, "more"], "rsa2c train takes ENV and options that begin with --, got 'more' besides."),
         ([*TRAIN, "seed", "3"], "got 'seed' besides. Did you mean --seed?"),
         ([*TRAIN, "--quiet", "yes"], "--quiet takes no value, got 'yes'. Write --quiet alone."),

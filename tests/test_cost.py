@@ -195,6 +195,7 @@ SETTINGS = {
     "two actions": {"preset": "default", "env": True, "backend": "gymnasium"},
     "monte carlo": {"preset": "paper", "value_fit": "mc", "smooth_advantage": True},
     "noise": {"robust": "noise", "robust_ramp": 1},
+    "filter": {"robust": "filter"},
     "smooth": {"robust": "smooth", "robust_ramp": 1},
     "smooth, two actions": {"robust": "smooth", "robust_ramp": 1, "env": True, "backend": "gymnasium"},
     "smooth, rkhs metric": {"robust": "smooth", "robust_ramp": 1, "metric": "rkhs", "step_rule": "constant"},

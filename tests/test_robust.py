@@ -37,6 +37,7 @@ from test_workers import content, trained
 SMALL: dict[str, Any] = {"n_envs": 4, "horizon": 50, "capacity": 40, "seed": 3}
 NOISE: dict[str, Any] = {"robust": "noise", "robust_noise": 0.2, "robust_ramp": 4_000}
 SCALE: dict[str, Any] = {"robust": "scale", "robust_noise": 0.2}
+FILTER: dict[str, Any] = {"robust": "filter", "robust_filter": 0.3}
 SMOOTH: dict[str, Any] = {"robust": "smooth", "robust_noise": 0.2, "robust_ramp": 4_000, "robust_penalty": 0.5}
 
 
@@ -276,15 +277,17 @@ def test_the_penalty_is_what_errors_change_of_the_mean(rolled):
     {**NOISE, "keep": "best", "restart_p": 0.01},
     {**NOISE, "env": "InvertedPendulum-v5", "backend": "gymnasium", "horizon": 500, "n_envs": 4},
     {**SMOOTH, "horizon": 600},
+    {**FILTER, "keep": "best", "restart_p": 0.01},
 ])  # fmt: skip
 def test_the_model_does_not_depend_on_how_environments_are_spread(fields, monkeypatch):
     monkeypatch.setattr(keeping, "STEPS_BETWEEN_TRIALS", 6000)
     alone = trained(1, 2, **fields)
     assert content(trained(2, 2, **fields)) == content(alone)
-    assert content(trained(1, 2, **{**fields, "robust_noise": 0.1})) != content(alone)
+    size = "robust_filter" if fields["robust"] == "filter" else "robust_noise"
+    assert content(trained(1, 2, **{**fields, size: 0.1})) != content(alone)
 
 
-@pytest.mark.parametrize("fields", [SCALE, NOISE, SMOOTH])
+@pytest.mark.parametrize("fields", [SCALE, NOISE, SMOOTH, FILTER])
 def test_resuming_is_going_on(fields, tmp_path):
     agent = rsa2c.RSA2C("Pendulum-v1", **SMALL, **fields)
     for _ in range(2):
@@ -311,8 +314,10 @@ def test_a_setting_needs_its_choice():
         ({"robust": "scale", "scaling": "frozen"}, "robust='scale' needs scaling='following', got scaling='frozen'"),
         ({"robust": "noise", "robust_penalty": 1.0}, "robust_penalty has no effect with robust='noise'"),
         ({"robust": "smooth", "robust_clean": 0.1}, "robust_clean has no effect with robust='smooth'"),
-        ({"robust": "noisy"}, "robust must be one of 'none', 'scale', 'noise', 'smooth', got 'noisy'. Did you mean"),
+        ({"robust": "noisy"}, "robust must be one of 'none', .*, 'smooth', 'filter', got 'noisy'. Did you mean"),
         ({"robust": "noise", "robust_noise": 0.0}, "robust_noise must be positive"),
+        ({"robust": "filter", "robust_noise": 0.1}, "robust_noise has no effect with robust='filter'"),
+        ({"robust": "filter", "robust_filter": 1.0}, "robust_filter must be below 1"),
         ({"robust": "noise", "robust_clean": 1.1}, r"robust_clean must lie in \[0, 1\]"),
         ({"robust": "noise", "robust_noise": 1.0}, "robust_noise must be below 1 .* robust_units='raw'"),
     ):

@@ -24,12 +24,12 @@ def test_a_run_is_judged_under_noise_and_skipped_then(tmp_path):
     assert "finished  Pendulum-v1 scale seed 0 2,500 steps" in robustness(tmp_path, *asked)
     [row] = map(json.loads, (tmp_path / "results" / "robustness" / "runs.jsonl").read_text().splitlines())
     assert row["settings"] == {"robust": "scale", "robust_noise": 0.1}
-    assert row["noise"] == [0.001, 0.01] and len(row["noisy"]) == 2 and row["noisy"][1] != row["mean"]
+    assert row["noise"] == [0.001, 0.01, 0.05] and len(row["noisy"]) == 3 and row["noisy"][1] != row["mean"]
     assert row["radius"] > 0
     assert "--robust scale --robust-noise 0.1" in row["command"]
     page = (tmp_path / "results" / "robustness.md").read_text()
     assert "## Pendulum-v1, 2,500 steps, errors of 0.1" in page
-    assert "| trained with | seeds | no noise | variance 0.001 | variance 0.01 | certified radius | minutes |" in page
+    assert "| no noise | variance 0.001 | variance 0.01 | variance 0.05 | certified radius | minutes |" in page
     assert "started" not in robustness(tmp_path, *asked)
 
 

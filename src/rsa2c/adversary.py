@@ -33,14 +33,17 @@ class Attacked(gymnasium.Env[Any, Any]):
         self.env, self.policy, self.size = env, policy, size
         self.observation_space = env.observation_space
         self.action_space = Box(-1.0, 1.0, size.shape, np.float64)
-        self._true = np.zeros_like(size)
+        self._true, self._state, self._first = np.zeros_like(size), None, True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self._true, info = self.env.reset(seed=seed, options=options)
+        self._state, self._first = None, True
         return self._true, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        move, _ = self.policy.predict(self._true + self.size * action, deterministic=True)
+        seen = self._true + self.size * action
+        move, self._state = self.policy.predict(seen, self._state, self._first, deterministic=True)
+        self._first = False
         self._true, reward, terminated, truncated, info = self.env.step(move)
         return self._true, -float(reward), terminated, truncated, info
 

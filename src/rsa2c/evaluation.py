@@ -18,7 +18,7 @@ from rsa2c.envs.single import make_single
 from rsa2c.envs.source import EnvLike, Source
 from rsa2c.envs.watchdog import Watch, watching
 from rsa2c.errors import ConfigError, DataError, EnvError
-from rsa2c.robustness.attacks import Attack
+from rsa2c.robustness.attacks import Attack, FilteredAttack
 from rsa2c.robustness.regions import Units, unit_scale
 from rsa2c.statistics.words import shown
 
@@ -169,7 +169,8 @@ class _Wave:
         while self.running.any():
             # A recurrent policy keeps a state for every environment, so its batch keeps them all to the end
             rows = np.flatnonzero(self.running) if state is None else np.arange(len(self.singles))
-            actions, state = self.policy.predict(self._seen(rows), state, np.full(len(rows), step == 0), deterministic)
+            seen = self._seen(rows, state)
+            actions, state = self.policy.predict(seen, state, np.full(len(rows), step == 0), deterministic)
             check_actions(self.one, actions, (len(rows), *self.one.action_space.shape), step)
             step += 1
             returns += self._step(rows, actions, step, max_steps)
@@ -180,10 +181,12 @@ class _Wave:
                 )
         return returns, self.lengths
 
-    def _seen(self, rows: NDArray[np.intp]) -> NDArray[Any]:
-        """The observations of these environments as the policy sees them."""
-        true = self.observations[rows]
-        return true if self.attack is None else self.attack(true, [self.rngs[row] for row in rows])
+    def _seen(self, rows: NDArray[np.intp], state: Any) -> NDArray[Any]:
+        """The observations of these environments as they reach the policy, which remembers `state`."""
+        true, rngs = self.observations[rows], [self.rngs[row] for row in rows]
+        if isinstance(self.attack, FilteredAttack):
+            return self.attack(true, rngs, state)
+        return true if self.attack is None else self.attack(true, rngs)
 
     def _step(self, rows: NDArray[np.intp], actions: NDArray[Any], step: int, max_steps: int | None) -> Any:
         """Rewards (E,) of one step, zero where an episode is over."""

@@ -13,6 +13,8 @@ from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.reweighting import value_importance
+from rsa2c.algorithm.robust import filter_weight
+from rsa2c.algorithm.sensors import low_passed, remembering
 from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
@@ -21,7 +23,8 @@ from rsa2c.attribution.inputs import Groups, check_columns
 from rsa2c.attribution.prototypes import familiarity
 from rsa2c.attribution.quality import Fidelity, fidelity
 from rsa2c.config import Config, algorithm_name
-from rsa2c.errors import ConfigError, DataError
+from rsa2c.envs.flattening import as_vector
+from rsa2c.errors import ConfigError
 from rsa2c.export import Exported, export
 from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.certificates import Certificate, certified_radius, certify
@@ -51,20 +54,23 @@ class Trained:
         deterministic: bool = True,
         rng: np.random.Generator | None = None,
     ) -> tuple[NDArray[np.float32], Any]:
-        """The action for one observation (d,) or a batch (N, d), as in Stable-Baselines3.
+        """The action for one observation (d,) or a batch (N, d), as in Stable-Baselines3, and the state for the next.
 
-        Observations may be a Dict where the agent learned from such. `state` and `episode_start` are there for that
-        interface and unused; `rng` draws the noise of actions that are not deterministic, the agent's own generator
-        unless given.
+        Observations may be a Dict where the agent learned from such. An agent with a filter in front needs `state`,
+        what predict returned one step before, and `episode_start`, as recurrent policies do; others use neither. `rng`
+        draws the noise of actions that are not deterministic, the agent's own generator unless given.
         """
-        if isinstance(observation, Mapping):
-            if self.task.layout is None:
-                raise DataError("the agent learned from vectors of features, not from a Dict of them.")
-            observation = self.task.layout(observation)
-        if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping):
-            raise DataError("predict takes an observation, got a pair of it and infos. Write obs, info = env.reset().")
+        seen = self._ordered(as_vector(observation, self.task.layout))
+        if self.filter_weight is not None:
+            seen = state = remembering(self.filter_weight, seen, state, episode_start)
         rng = rng if rng is not None else self._prediction_rng
-        return self.policy.predict(self._ordered(observation), state, episode_start, deterministic, rng)
+        return self.policy.predict(seen, state, episode_start, deterministic, rng)
+
+    def filtered(self, episode: ArrayLike) -> NDArray[np.float64]:
+        """(T, d): the states that the policy acts on along an episode of measurements (T, d): those of a filter, where
+        the agent has one in front. They are what `explain`, `certify` and the like take."""
+        measured = np.asarray(self._ordered(episode), dtype=np.float64)
+        return measured if self.filter_weight is None else low_passed(self.filter_weight, measured)
 
     def __repr__(self) -> str:
         sizes = " + ".join(str(size) for size in self.dictionary_sizes.values())
@@ -115,6 +121,11 @@ class Trained:
     def num_timesteps(self) -> int:
         """Environment steps so far, those of the warm-up included."""
         return self.state.steps
+
+    @property
+    def filter_weight(self) -> float | None:
+        """Weight of the newest measurement in the filter in front of the policy; None without a filter."""
+        return filter_weight(self.config)
 
     @property
     def acting(self) -> TrainingState | Kept:
@@ -200,17 +211,11 @@ class Trained:
         `method` is the game: "kme", interventional and exact, or "cme", observational. The background is the states
         visited last unless given. Further options are those of `rsa2c.attribution.explain` (tolerance, rng, ...).
         """
+        against = self.background if background is None else self._ordered(background, "background")
+        options |= {"method": method, "groups": groups, "interactions": interactions}
         with limited_threads(self.config.threads):
-            return explain(
-                self._explained(of),
-                self._ordered(states),
-                self.background if background is None else self._ordered(background, "background"),
-                method=method,
-                groups=groups,
-                interactions=interactions,
-                feature_names=self.feature_names,
-                **options,
-            )
+            function, states = self._explained(of), self._ordered(states)
+            return explain(function, states, against, feature_names=self.feature_names, **options)
 
     def fidelity(self, explanation: Explanation, of: str = "value") -> dict[str, Fidelity]:
         """Does what guided describe what is explained? Rank agreement and deletion of an explanation's own ranking, of
@@ -235,18 +240,11 @@ class Trained:
         given they are found by name. Further options are those of `explain`, and `chunk` and `progress` of
         `rsa2c.attribution.explain_dataset`. All cores are used, and their number changes nothing.
         """
-        layout = self.task.layout
-        return explain_dataset(
-            self._explained(of),
-            dataset,
-            self.background if background is None else self._ordered(background, "background"),
-            out,
-            method=method,
-            feature_names=self.feature_names,
-            columns=columns,
-            entries=() if layout is None else ["/".join(path) for path in layout.paths],
-            **options,
-        )
+        layout, function = self.task.layout, self._explained(of)
+        against = self.background if background is None else self._ordered(background, "background")
+        entries = () if layout is None else ["/".join(path) for path in layout.paths]
+        options |= {"method": method, "columns": columns, "entries": entries}
+        return explain_dataset(function, dataset, against, out, feature_names=self.feature_names, **options)
 
     def _explained(self, of: str) -> RKHSFunction:
         sources = {"value": lambda: self.value, "action": lambda: self.policy_mean, "advantage": lambda: self.advantage}
@@ -297,4 +295,4 @@ class Trained:
         `include` adds "value", "familiarity" and, in C, "attribution": Shapley values of the mean before squashing
         against the first `background` visited states (16 unless given). `precision="float32"` halves a C header.
         """
-        return export(self.task, self.acting, path, to, include, precision, background)
+        return export(self.task, self.acting, path, to, include, precision, background, self.filter_weight)

@@ -5,7 +5,8 @@ is not what errors move most. With robust="noise" they do where the scale follow
 noise on them, in a mixture of levels: policy and critics see it, rewards do not change. With robust="smooth" the
 actor's objective has a penalty rho / (2 sigma_j^2) E|h_j(s + delta) - h_j(s)|^2 for each action dimension j. It is
 quadratic in the coefficients c_j, with the gradient rho M c_j / sigma_j^2 and M = E[(k_D(s + delta) - k_D(s)) (k_D(s +
-delta) - k_D(s))^T], so it enters the natural step in closed form.
+delta) - k_D(s))^T], so it enters the natural step in closed form. With robust="filter" policy and critics see the
+observations through a low-pass filter (`sensors.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from rsa2c.algorithm import schedules
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.samples import Block, Samples
 from rsa2c.algorithm.state import SMOOTH, generator
-from rsa2c.config import Config, GrowingErrors, MeasurementErrors, NoisyTraining, SmoothPolicy, WiderScale
+from rsa2c.config import (
+    Config,
+    FilteredMeasurements,
+    GrowingErrors,
+    MeasurementErrors,
+    NoisyTraining,
+    SmoothPolicy,
+    WiderScale,
+)
 from rsa2c.errors import notice
 from rsa2c.kernel.dictionary import Dictionary
 
@@ -45,6 +54,11 @@ def widened(variance: NDArray[np.float64], config: Config) -> NDArray[np.float64
     if not isinstance(rule, WiderScale | NoisyTraining):
         return variance
     return variance + deviations(rule, np.sqrt(variance)) ** 2
+
+
+def filter_weight(config: Config) -> float | None:
+    """Weight of the newest measurement in the filter in front of the policy; None without a filter."""
+    return config.robust.robust_filter if isinstance(config.robust, FilteredMeasurements) else None
 
 
 def tell_short_ramp(config: Config, steps: int) -> None:

@@ -57,12 +57,13 @@ def collect(
         _check_restarts(env, mode, restart_p)
     n, (d,) = env.num_envs, env.single_observation_space.shape or ()
     record = _Recording.empty(env, steps, metric, dtype)
+    first = np.ones(n, dtype=bool)
     with watching(env_id(env), env.unwrapped, step_timeout) as watch:
         with watch(0):
             observations, _ = env.reset(seed=int(seed))
         check_observations(env, observations, (n, d), 0)
         for t in range(steps):
-            action = record.decide(env, act, sensors.every(observations), t)
+            action = record.decide(env, act, sensors.every(observations, first), t)
             with watch(t + 1):
                 observations, reward, over, out_of_time, infos = env.step(action)
             check_observations(env, observations, (n, d), t + 1)
@@ -71,14 +72,16 @@ def collect(
             ended = record.terminated[t] | record.truncated[t]
             if observe is not None:
                 observe(Step(action, observations, reward, over, out_of_time, infos, last=t + 1 == steps))
+            first = record.begun(t, ended, mode)
             if t + 1 < steps and (fresh := record.restarted(t, ended, mode, restart_p, rng)).any():
                 record.keep_final(t, fresh, sensors.some(observations[fresh], np.flatnonzero(fresh)))
                 observations = _restarted(env, fresh, observations, t + 1, watch)
+                first = first | fresh
             if mode is AutoresetMode.SAME_STEP and ended.any():
                 finals = _final_observations(env, infos, np.flatnonzero(ended))
                 check_observations(env, finals, (len(finals), d), t + 1, np.flatnonzero(ended))
                 record.keep_final(t, ended, sensors.some(finals, np.flatnonzero(ended)))
-    return record.assembled(sensors.every(observations))
+    return record.assembled(sensors.every(observations, first))
 
 
 def _restarted(
@@ -142,6 +145,12 @@ class _Recording:
             self.cut[t] = (rng.random(len(ended)) < restart_p) & self.valid[t] & ~ended
             fresh |= self.cut[t]
         return fresh
+
+    def begun(self, t: int, ended: NDArray[np.bool_], mode: AutoresetMode) -> NDArray[np.bool_]:
+        """Which environments (n,) have reset themselves in step t, so that an episode begins with what they show."""
+        if mode is AutoresetMode.NEXT_STEP:
+            return ~self.valid[t]
+        return ended if mode is AutoresetMode.SAME_STEP else np.zeros_like(ended)
 
     def keep_final(self, t: int, which: NDArray[np.bool_], observations: NDArray[Any]) -> None:
         """Remember the last observations of episodes that end with step t; `seen` will hold those of the next ones."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.observing import Observe
+from rsa2c.algorithm.robust import filter_weight
 from rsa2c.algorithm.rollout import collect, start_states
 from rsa2c.algorithm.samples import Block, BlockFunction, blocks_of
 from rsa2c.algorithm.sensors import sensors
@@ -19,6 +20,7 @@ from rsa2c.algorithm.state import environment_seed
 from rsa2c.algorithm.streams import Streams
 from rsa2c.algorithm.sums import Nodes, TreeSum
 from rsa2c.algorithm.trials import first_episodes
+from rsa2c.config import Config
 
 NOISE_SEEDS = 2**63
 """Noise is seeded by a number below this one, drawn for each rollout."""
@@ -71,8 +73,8 @@ class Span:
 class Share:
     """Environments, and after a rollout its blocks. Its methods are what a driver may ask of it."""
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], span: Span, step_timeout: float | None) -> None:
-        self.env, self.span, self.step_timeout = env, span, step_timeout
+    def __init__(self, env: VectorEnv[Any, Any, Any], span: Span, config: Config) -> None:
+        self.env, self.span, self.step_timeout, self.filter = env, span, config.step_timeout, filter_weight(config)
         self.blocks: list[Block] = []
 
     def roll_out(self, plan: Rollout, observe: Observe | None = None) -> tuple[list[int], int, list[tuple[float, int]]]:
@@ -92,7 +94,7 @@ class Share:
             dtype=plan.dtype,
             step_timeout=self.step_timeout,
             observe=observe,
-            sensors=sensors(plan.errors, rng, first, count),
+            sensors=sensors(plan.errors, rng, first, count, self.filter),
         )
         self.blocks = blocks_of(batch, self.span.per_block, self.span.first_block)
         return [block.batch.n for block in self.blocks], len(batch.points), batch.ended
@@ -129,7 +131,7 @@ class Share:
     ) -> tuple[NDArray[np.float64], int]:
         """See `trials.py`; `errors` are as in `Rollout`."""
         first, count = self.span.first, self.span.count
-        seen = sensors(errors, Streams(seed, first, count), first, count)
+        seen = sensors(errors, Streams(seed, first, count), first, count, self.filter)
         return first_episodes(policy, self.env, steps, seed + first, self.step_timeout, seen)
 
     def start_states(self, rounds: int, n_envs: int, seed: int) -> NDArray[Any]:

@@ -33,7 +33,8 @@ def first_episodes(
             observations, _ = env.reset(seed=seed)
         check_observations(env, observations, shape, 0)
         for t in range(1, steps + 1):
-            action = policy.bounds.action(mean(metric(sensors.every(observations)))).astype(kind, copy=False)
+            seen = sensors.every(observations, np.full(env.num_envs, t == 1))
+            action = policy.bounds.action(mean(metric(seen))).astype(kind, copy=False)
             with watch(t):
                 observations, reward, over, out_of_time, _ = env.step(action)
             check_observations(env, observations, shape, t)

@@ -88,7 +88,7 @@ class Workers:
     def __init__(self, env: VectorEnv[Any, Any, Any], config: Config) -> None:
         self.n_envs, self.episode_limit = env.num_envs, episode_limit(env)
         per_block = environments_per_block(self.n_envs, Sizes.of(config).horizon)
-        self.share = Share(env, Span(0, self.n_envs, per_block), config.step_timeout)
+        self.share = Share(env, Span(0, self.n_envs, per_block), config)
 
     def restore(self, environments: tuple[NDArray[Any], ...]) -> None:
         """Go on with what environments carried over; here every rollout starts them afresh."""

@@ -172,6 +172,14 @@ class SmoothPolicy(GrowingErrors):
 
 
 @dataclass(frozen=True)
+class FilteredMeasurements:
+    """A low-pass filter in front of policy and critics: y = x at the start of an episode, then y + w (x - y)."""
+
+    robust_filter: Annotated[float, POSITIVE, BELOW_ONE] = 0.5
+    """Weight w of the newest measurement in what policy and critics see; the rest is what they saw one step before."""
+
+
+@dataclass(frozen=True)
 class KME:
     """The interventional game: exact Shapley values of the kernel mean embedding."""
 

@@ -78,12 +78,14 @@ CHOICES: dict[str, Choice] = {
     "robust": Choice(
         "robust",
         "What is done so that errors of measurement do less harm: nothing, a kernel whose standard deviations include "
-        "them, noise on the observations while training, or a penalty on what they change of the policy.",
+        "them, noise on the observations while training, a penalty on what they change of the policy, or a low-pass "
+        "filter in front of it.",
         {
             "none": choices.NoRobustness,
             "scale": choices.WiderScale,
             "noise": choices.NoisyTraining,
             "smooth": choices.SmoothPolicy,
+            "filter": choices.FilteredMeasurements,
         },
     ),
     "guidance": Choice(

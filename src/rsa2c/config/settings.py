@@ -19,6 +19,7 @@ from rsa2c.config.choices import (
     Auto,
     ClosedAdvantage,
     ConstantAdmission,
+    FilteredMeasurements,
     FollowingScale,
     FrozenScale,
     KLStep,
@@ -114,7 +115,7 @@ class Config:
     steps are not counted); a policy made for errors of measurement is tried with a mixture of levels of them."""
 
     # Robustness
-    robust: NoRobustness | WiderScale | NoisyTraining | SmoothPolicy = NoRobustness()
+    robust: NoRobustness | WiderScale | NoisyTraining | SmoothPolicy | FilteredMeasurements = NoRobustness()
 
     # Guidance
     guidance: AgreementGuidance | ReleasedGuidance | PrintedGuidance | UniformGuidance | NoGuidance = (
@@ -200,9 +201,7 @@ def _check_game(guidance: Any, game: str | None) -> None:
         )
 
 
-def _check_noise(
-    rule: NoRobustness | WiderScale | NoisyTraining | SmoothPolicy, scale: FollowingScale | FrozenScale
-) -> None:
+def _check_noise(rule: Any, scale: FollowingScale | FrozenScale) -> None:
     if isinstance(rule, WiderScale) and not isinstance(scale, FollowingScale):
         raise ConfigError(
             "robust='scale' needs scaling='following', got scaling='frozen': standard deviations that are fixed before "

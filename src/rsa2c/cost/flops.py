@@ -24,6 +24,7 @@ from rsa2c.config import (
     AgreementGuidance,
     Config,
     CriticGuidance,
+    FilteredMeasurements,
     FollowingScale,
     KLStep,
     NoisyTraining,
@@ -73,6 +74,8 @@ def _collect(config: Config, epoch: Work) -> float:
     count = kernel(config, steps, q, d) - (steps * q if config.kernel == RBF.name else 0)
     if isinstance(config.robust, NoisyTraining):
         count += 2 * steps * d
+    elif isinstance(config.robust, FilteredMeasurements):
+        count += 3 * steps * d
     return count + steps * (2 * q * m + (ROW_LANES + 6) * m + coordinates(config, 1, d))
 
 

@@ -80,6 +80,17 @@ class Layout:
         return parts
 
 
+def as_vector(observation: Any, layout: Layout | None) -> Any:
+    """An observation, or a batch of them, as a vector agent takes it; `layout` is that of the Dicts it learned from."""
+    if isinstance(observation, Mapping):
+        if layout is None:
+            raise DataError("the agent learned from vectors of features, not from a Dict of them.")
+        return layout(observation)
+    if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], Mapping):
+        raise DataError("predict takes an observation, got a pair of it and infos. Write obs, info = env.reset().")
+    return observation
+
+
 def _leaves(space: spaces.Dict, path: Path, env: str) -> Iterator[tuple[Path, spaces.Box]]:
     for key, inner in space.spaces.items():
         here = (*path, str(key))

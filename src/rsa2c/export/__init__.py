@@ -43,11 +43,12 @@ def export(
     include: Sequence[str] = (),
     precision: str | None = None,
     background: int | None = None,
+    filter_weight: float | None = None,
 ) -> Exported:
     """Write a policy to a file; `Trained.export` says what the arguments mean."""
     path = Path(path)
     to = _target(path, to)
-    asked = contents(task, acting, to, tuple(include), precision, background)
+    asked = contents(task, acting, to, tuple(include), precision, background, filter_weight)
     render: Callable[[Contents], bytes] = import_module(f"rsa2c.export.{to}").render
     write_atomically(path, render(asked))
     return Exported(path, to, asked.tables(), asked.error())

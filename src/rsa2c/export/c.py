@@ -38,6 +38,7 @@ def render(contents: Contents) -> bytes:
         real=real,
         f=f,
         controller=controller,
+        weight=contents.filter_weight,
         functions=contents.functions(),
         attributions=contents.attributions,
         include=contents.include,

@@ -25,6 +25,8 @@ class Contents:
     dtype: np.dtype
     attributions: dict[str, Attribution]
     """By the name of the attributed function; none unless asked for."""
+    filter_weight: float | None
+    """Weight of the newest measurement in the filter in front of the policy; None without a filter."""
 
     def functions(self) -> dict[str, Expansion]:
         """The policy, and the value if it is included."""
@@ -59,6 +61,7 @@ def contents(
     include: tuple[str, ...],
     precision: str | None,
     background: int | None,
+    filter_weight: float | None,
 ) -> Contents:
     """What a file of the kind `to` is asked to hold; a request that it cannot meet is refused."""
     _check(to, include, precision, background)
@@ -68,7 +71,7 @@ def contents(
             "this agent was trained without a Value Critic (value_fit='none', as in RKHS-AC): leave 'value' out of "
             "include, or train another algorithm."
         )
-    made = Contents(tables, include, np.dtype(precision or "float64"), {})
+    made = Contents(tables, include, np.dtype(precision or "float64"), {}, filter_weight)
     if "attribution" in include:
         count = min(DEFAULT_BACKGROUND, len(tables.visited)) if background is None else background
         for name, function in made.functions().items():

@@ -23,6 +23,7 @@ def render(contents: Contents) -> bytes:
     return rendered(
         "controller.py.j2",
         controller=controller,
+        weight=contents.filter_weight,
         functions=contents.functions(),
         include=contents.include,
         table=table,

@@ -1,5 +1,8 @@
 """An ONNX graph: `observation` (N, d) in float32 to `action` (N, m) in float32, computed in float64.
 
+A filter in front of the policy has its memory outside: `before` (N, d), in float64, which becomes `filtered`. Where an
+episode begins, `before` is the observation.
+
 Coefficients of several hundred that cancel are common, so float32 inside would lose four digits.
 """
 
@@ -75,12 +78,18 @@ def render(contents: Contents) -> bytes:
     d, m = len(controller.task.feature_names), len(controller.task.action_names)
     single, double = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
     states = graph.add("Cast", "observation", to=double)
+    inputs = [onnx.helper.make_tensor_value_info("observation", single, ["N", d])]
+    outputs = [onnx.helper.make_tensor_value_info("action", single, ["N", m])]
+    if contents.filter_weight is not None:
+        change = graph.add("Mul", graph.add("Sub", states, "before"), contents.filter_weight)
+        states = graph.add("Add", "before", change, output="filtered")
+        inputs.append(onnx.helper.make_tensor_value_info("before", double, ["N", d]))
+        outputs.append(onnx.helper.make_tensor_value_info("filtered", double, ["N", d]))
     u = graph.function(graph.similarity(states, controller.policy), controller.policy)
     if controller.squash != "none":
         inside = graph.add("Tanh", u) if controller.squash == "tanh" else graph.add("Clip", u, -1.0, 1.0)
         u = graph.add("Add", graph.add("Mul", inside, controller.half), controller.mid)
     graph.add("Cast", u, output="action", to=single)
-    outputs = [onnx.helper.make_tensor_value_info("action", single, ["N", m])]
     if "value" in contents.include:
         tables = contents.functions()["value"]
         column = graph.function(graph.similarity(states, tables), tables)
@@ -90,7 +99,6 @@ def render(contents: Contents) -> bytes:
         largest = graph.add("ReduceMax", graph.similarity(states, controller.policy, np.inf), axes=[1], keepdims=0)
         graph.add("Cast", largest, output="familiarity", to=single)
         outputs.append(onnx.helper.make_tensor_value_info("familiarity", single, ["N"]))
-    inputs = [onnx.helper.make_tensor_value_info("observation", single, ["N", d])]
     return _model(onnx, contents, onnx.helper.make_graph(graph.nodes, "controller", inputs, outputs, graph.constants))
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.observing import Observe
+from rsa2c.algorithm.robust import filter_weight
 from rsa2c.algorithm.shares import Rollout
 from rsa2c.algorithm.workers import Workers
 from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep
@@ -157,6 +158,7 @@ def check(config: Config) -> None:
         "kernel='rbf'": config.kernel == "rbf",
         "precision='float64'": config.precision == "float64",
         "restart_p=0": config.restart_p == 0,
+        "a robust other than 'filter'": filter_weight(config) is None,
         "noise_variance=0": config.noise_variance == 0,
         "distractors=0": config.distractors == 0,
         "diagnostics=False": not config.diagnostics,

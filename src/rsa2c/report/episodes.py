@@ -34,7 +34,7 @@ FEWEST_EPISODES = 20
 
 @dataclass
 class Episode:
-    """Observations (T, d) the policy saw, its actions (T, m) and the rewards (T,) of one episode."""
+    """States (T, d) that the policy acted on, its actions (T, m) and the rewards (T,) of one episode."""
 
     seed: int = 0
     ended: str = "cut"
@@ -78,6 +78,7 @@ def replay(agent: RSA2C, seed: int) -> Episode:
 
     source = Source(factory=recording, alone=agent.source.alone)
     evaluate(agent, source, episodes=1, seed=seed, step_timeout=agent.config.step_timeout)
+    episode.observations = list(agent.filtered(np.array(episode.observations)))
     return episode
 
 

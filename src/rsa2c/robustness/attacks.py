@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c.algorithm.sensors import low_pass
 from rsa2c.errors import ConfigError, did_you_mean
 from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.robustness.regions import Array, Norm, Region, Units, unit_scale
@@ -168,6 +169,22 @@ class BoxSearch:
         return states + best
 
 
+@dataclass(frozen=True, eq=False)
+class FilteredAttack:
+    """An attack on measurements that reach the policy through a filter: y = y' + w (x + D - y') moves by w D.
+
+    So `attack`, on the states that the policy acts on, has a region w times as large, and what it finds is divided by
+    w. It knows what the policy saw one step before, y', its own former perturbations included.
+    """
+
+    attack: Attack
+    weight: float
+
+    def __call__(self, observations: NDArray[Any], rngs: Generators, state: Array | None = None) -> Array:
+        states = low_pass(self.weight, observations, state)
+        return observations + (self.attack(states, rngs) - states) / self.weight
+
+
 def make_attack(
     name: str,
     policy: Any,
@@ -177,10 +194,12 @@ def make_attack(
     scale: float | Array | None = None,
 ) -> Attack:
     """The attack called `name` on a policy; `scale` replaces `units` by the raw size of one unit of each feature."""
-    region = Region(epsilon, norm, unit_scale(policy, units) if scale is None else scale)
     if name not in ATTACKS:
         raise ConfigError(f"attack {name!r} is unknown; known are {', '.join(ATTACKS)}.{did_you_mean(name, ATTACKS)}")
-    return ATTACKS[name](policy, region)
+    weight = getattr(policy, "filter_weight", None)
+    reach = epsilon if weight is None else weight * epsilon
+    found = ATTACKS[name](policy, Region(reach, norm, unit_scale(policy, units) if scale is None else scale))
+    return found if weight is None else FilteredAttack(found, weight)
 
 
 def _critic_attack(policy: Any, region: Region) -> Attack:
@@ -196,7 +215,8 @@ def _critic_attack(policy: Any, region: Region) -> Attack:
 
 
 def _box_search(policy: Any, region: Region) -> Attack:
-    return BoxSearch(region, lambda s: np.asarray(policy.predict(s, deterministic=True)[0], dtype=np.float64))
+    acting = policy if getattr(policy, "filter_weight", None) is None else policy.policy  # what acts behind the filter
+    return BoxSearch(region, lambda s: np.asarray(acting.predict(s, deterministic=True)[0], dtype=np.float64))
 
 
 ATTACKS: dict[str, Callable[[Any, Region], Attack]] = {

@@ -55,5 +55,5 @@ class Server:
             options = {name: getattr(config, name) for name in names}
             with limited_threads(config.threads):
                 env = make_env(source, span.count, backend=config.backend, threads=config.threads, **options)
-            self._share = Share(env, span, config.step_timeout), config.threads
+            self._share = Share(env, span, config), config.threads
         return self._share
