@@ -27,15 +27,18 @@ SMALLEST = 1e-9
 """Standard deviation of a feature that never varies, such as the force on a body that touches nothing: next to none,
 so such a feature is left as it is."""
 
-PUBLISHED_METHODS = ("PPO", "SA-PPO", "ATLA-PPO")
+PUBLISHED_METHODS = ("PPO", "SA-PPO", "ATLA-PPO", "WocaR-PPO")
 PUBLISHED = {
-    "Hopper-v5": ((3167, 636), (3705, 1076), (3291, 1772)),
-    "Walker2d-v5": ((4472, 1086), (4487, 2908), (3842, 3663)),
-    "HalfCheetah-v5": ((7117, -661), (3632, 3028), (6157, 5058)),
-    "Ant-v5": ((5687, -872), (4292, 2511), (5359, 3765)),
+    "Hopper-v5": ((3167, 636), (3705, 1076), (3291, 1772), (3616, 2579)),
+    "Walker2d-v5": ((4472, 1086), (4487, 2908), (3842, 3663), (4156, 2722)),
+    "HalfCheetah-v5": ((7117, -661), (3632, 3028), (6157, 5058), (6032, 4269)),
+    "Ant-v5": ((5687, -872), (4292, 2511), (5359, 3765), (5596, 3164)),
 }
-"""(no attack, strongest attack) of `PUBLISHED_METHODS` (ATLA-PPO: LSTM + SA-Reg), from the README of
-github.com/huanzhang12/ATLA_robust_RL (commit 8bde894)."""
+"""(no attack, strongest attack) of `PUBLISHED_METHODS`, on version 2 of the environments. The first three are from the
+README of github.com/huanzhang12/ATLA_robust_RL (commit 8bde894; ATLA-PPO: LSTM + SA-Reg), medians of 21 trainings under
+the strongest of six attacks. WocaR-PPO's are those that WocaR-PPO/README.md in github.com/umd-huang-lab/WocaR-RL
+(commit c28a618) reports of its paper, medians of 30 trainings under the strongest of its own attacks, SA-RL and PA-AD
+among them."""
 
 Array = NDArray[np.float64]
 

@@ -4,8 +4,8 @@
 
 Every observation is perturbed by at most epsilon standard deviations of each feature: at random, to change the action
 most (MAD), to lower the agent's own value (critic), or, with --learn, by an adversary that was trained for so many
-steps to lower the return (`rsa2c.adversary`). Published figures of PPO, SA-PPO and ATLA-PPO stand beside ours: the
-median agent of 21 trainings on version 2 of the environments, under the strongest of six attacks.
+steps to lower the return (`rsa2c.adversary`). Published figures of PPO, SA-PPO, ATLA-PPO and WocaR-PPO stand beside
+ours: the median agent of 21 or 30 trainings on version 2 of the environments, under the strongest of several attacks.
 """
 
 from __future__ import annotations
@@ -59,11 +59,14 @@ value (`critic`).{adversary}
 
 {chr(10).join(lines)}
 
-The last three columns are published figures without an attack and under the strongest of six attacks: the median agent
-of 21 trainings, on version 2 of the environments ([ATLA](https://github.com/huanzhang12/ATLA_robust_RL), README, commit
-8bde894; SA-PPO and ATLA-PPO are trained against attacks of this size). The six include Robust Sarsa and the best of
-many learned adversaries, which are stronger than ours. So the columns say how large these perturbations are; they do
-not decide which method is better.
+The last four columns are published figures without an attack and under the strongest of several, on version 2 of the
+environments; all but PPO's are of agents trained for attacks of this size. PPO's, SA-PPO's and ATLA-PPO's are the
+median agent of 21 trainings under the strongest of six attacks
+([ATLA](https://github.com/huanzhang12/ATLA_robust_RL), README, commit 8bde894). WocaR-PPO's are what its authors report
+of their paper, the median of 30 trainings under the strongest of their own attacks
+([WocaR-RL](https://github.com/umd-huang-lab/WocaR-RL), WocaR-PPO/README.md, commit c28a618), so they compare with the
+other three only roughly. The attacks include Robust Sarsa and adversaries that were learned, which are stronger than
+ours. So the columns say how large these perturbations are; they do not decide which method is better.
 """
     print("written to", write("attacks", "Attacks on what robots see", body))
 

@@ -161,7 +161,7 @@ def _published(environment: str) -> str:
     """What others published for attacks of this size."""
     pairs = zip(PUBLISHED_METHODS, PUBLISHED[environment], strict=True)
     shown = ", ".join(f"{name} {clean:,} and {worst:,}" for name, (clean, worst) in pairs)
-    return f"Published, without an attack and under the strongest of six: {shown} ([what differs](attacks.md))."
+    return f"Published, without an attack and under the strongest of several: {shown} ([what differs](attacks.md))."
 
 
 if __name__ == "__main__":
