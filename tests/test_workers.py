@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import shlex
+import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,18 +15,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import yaml
 
 import rsa2c
-from pages import blocks
 from rsa2c.algorithm.batch import joined
 from rsa2c.algorithm.rollout import collect
 from rsa2c.algorithm.samples import Samples, blocks_of, steps_around
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.algorithm.sums import Largest, Moments, TreeSum
-from rsa2c.cli.command import parse
-from rsa2c.cli.train import ResumeOptions, RunOptions, resume, train
-from rsa2c.errors import ConfigError, EnvError
+from rsa2c.errors import ConfigError, EnvError, Notice
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF, Laplace
 from rsa2c.kernel.metric import Metric
@@ -33,10 +30,14 @@ from rsa2c.kernel.rkhs import RKHSFunction
 from rsa2c.kernel.rowwise import rowwise
 from rsa2c.report import result
 from rsa2c.runs.data import RunData
+from rsa2c.runs.folder import Run
 from rsa2c.runs.training import resume_run, train_run
-from rsa2c.workers import remote
-from rsa2c.workers.remote import Lost, RemoteWorkers, WorkerError, dealt
+from rsa2c.sb3.tensorboard import epoch_scalars
+from rsa2c.workers import remote, serving
+from rsa2c.workers.remote import RemoteWorkers, dealt
 from rsa2c.workers.serving import Server
+from rsa2c.workers.software import software
+from rsa2c.workers.transport import Lost, WorkerError
 
 SMALL: dict[str, Any] = {
     "n_envs": 5, "horizon": 1000, "capacity": 40, "initial_centres": 20, "seed": 3,
@@ -69,6 +70,8 @@ class InProcess:
         ready = [handle for handle in handles if handle.answer != "late"]
         time.sleep(0.0 if ready else 0.1)
         return ready
+
+    state = "a test's worker needs luck"
 
     def close(self) -> None:
         pass
@@ -148,8 +151,45 @@ def test_a_straggler_is_replaced_after_the_limit(alone, monkeypatch):
 
 
 def test_a_share_that_kills_every_worker_ends_the_training():
-    with pytest.raises(WorkerError, match=r"environments 0 to 2 was lost 6 times.*SIGKILL"):
+    with pytest.raises(WorkerError, match=r"environments 0 to 2 of Pendulum-v1 was lost 6 times.*SIG") as caught:
         trained(2, 1, fate=lambda hired, number: "dies" if hired != 1 else "answers")
+    assert isinstance(caught.value.__cause__, Lost)
+
+
+def test_workers_that_do_not_start_are_waited_for_and_then_named(monkeypatch):
+    monkeypatch.setattr(remote, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(remote, "START_SECONDS", 1.0)
+    told = pytest.warns(Notice, match=r"1 of 2 workers of Pendulum-v1 have started.*a test's worker needs luck")
+    with told, pytest.raises(WorkerError, match=r"only 1 of 2 workers of Pendulum-v1.*after 1 s: a test's worker"):
+        trained(2, 0, fate=lambda hired, number: "late" if hired == 1 else "answers")
+
+
+def test_where_all_are_silent_they_are_replaced_too(alone, monkeypatch):
+    monkeypatch.setattr(remote, "SILENCE_SECONDS", 1.0)
+    agent = trained(2, fate=lambda hired, number: "late" if hired < 2 and number == 4 else "answers")
+    assert content(agent) == alone and agent.workers.traffic.replaced == 2
+
+
+@pytest.mark.parametrize(("name", "other"), [("numpy", "1.0"), ("Python", "3.0.1"), ("rsa2c", "9.9"), ("mujoco", None)])
+def test_a_worker_with_other_software_is_refused_by_both_versions(name, other, monkeypatch):
+    there = {key: value for key, value in {**software(), name: other}.items() if value is not None}
+    monkeypatch.setattr(serving, "software", lambda: there)
+    both = re.escape(f"{name} {other or '(none)'} there and {software()[name]} here.")
+    with pytest.raises(ConfigError, match=rf"environments 0 to 2 of Pendulum-v1 has other software.*{both}"):
+        trained(2, 0)
+
+
+def test_a_worker_that_replaces_another_is_compared_too(monkeypatch):
+    asked = iter([*[software()] * 2, {**software(), "scipy": "0.1"}])
+    monkeypatch.setattr(serving, "software", lambda: next(asked))
+    with pytest.raises(ConfigError, match=r"scipy 0\.1 there and"):
+        trained(2, 1, fate=lambda hired, number: "dies" if hired == 0 and number == 3 else "answers")
+
+
+def test_a_worker_on_another_kind_of_processor_is_mentioned(monkeypatch):
+    monkeypatch.setattr(serving, "processor", lambda: "Z80")
+    with pytest.warns(Notice, match=r"runs on a processor of another kind \(Z80 there"):
+        trained(2, 0)
 
 
 class Faulty(gym.Env):
@@ -174,8 +214,10 @@ def test_an_error_of_an_environment_is_the_drivers_and_names_the_share():
     agent = rsa2c.RSA2C(Faulty, "advanced-ac", n_envs=2, horizon=1000, workers=2, capacity=20)
     try:
         agent.config = agent.config.updated(horizon=8000)
-        with pytest.raises(EnvError, match=r"a division in the plant.*the worker of environments [01] to [01]"):
+        failed = r"a division in the plant.*the worker of environments [01] to [01] of .*Faulty"
+        with pytest.raises(EnvError, match=failed) as caught:
             agent.run_epoch()
+        assert 'raise ZeroDivisionError("a division in the plant")' in caught.value.__cause__.__notes__[0]
     finally:
         agent.close()
 
@@ -192,6 +234,9 @@ def test_processes_give_the_same_model_and_one_may_be_killed(alone):
         spread = agent.record.spread
         assert spread.workers == 2 and 0.0 <= spread.idle < 1.0 and spread.bytes > 10_000
         assert agent.workers.traffic.replaced == 1
+        scalars = epoch_scalars(agent, 2.0, 1000)
+        shown = [scalars[f"time/{name}"] for name in ("workers", "bytes_per_epoch", "idle_share", "fps")]
+        assert shown == [2.0, spread.bytes, spread.idle, 500.0]
     finally:
         processes = [member.handle.process for member in members]
         agent.close()
@@ -282,6 +327,7 @@ def test_blocks_of_a_batch_join_to_the_batch(per_block):
     for name in batch.ROWS:
         np.testing.assert_array_equal(getattr(again, name), getattr(batch, name))
 
+
 @pytest.mark.parametrize(("lengths", "first"), [
     ([3, 7, 2], 3),  # twelve steps: episodes end after 3 and 10, and 3 is nearer to 6
     ([5, 2, 3], 5),
@@ -303,7 +349,6 @@ def test_halves_are_cut_between_episodes(lengths, first):
     assert around.sum(axis=1).tolist() == np.repeat(lengths, lengths).tolist()
     samples = Episodes(None, [[len(ends)]], len(ends) + len(lengths), [])
     assert samples.first_half(everything).tolist() == (everything < first).tolist()
-
 
 
 @pytest.mark.parametrize("kernel", [RBF, Laplace])
@@ -341,6 +386,35 @@ def test_a_run_may_change_its_workers_and_says_what_they_did(tmp_path, capsys):
         train_run("Pendulum-v1", "sac", out=tmp_path, workers=2)
 
 
+KILLED = """
+import sys
+from rsa2c.runs import checkpointer, training
+checkpointer.CHECKPOINT_INTERVAL = 0.0
+training.train_run("Pendulum-v1", total_timesteps=10**9, out=sys.argv[1], workers=2, **{fields})
+"""
+
+
+def test_a_driver_that_is_killed_leaves_no_workers_and_is_resumed_to_the_same_model(tmp_path):
+    fields = {**SMALL, "track": False, "epochs_between_evaluations": 100, "evaluation_episodes": 2}
+    code = KILLED.format(fields=fields)
+    driver = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    until = time.monotonic() + 300
+    while not (states := list(tmp_path.glob("*/state.safetensors"))):
+        assert driver.poll() is None and time.monotonic() < until
+        time.sleep(0.1)
+    workers = [int(pid) for pid in Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()]
+    assert len(workers) == 2
+    driver.kill()
+    driver.wait()
+    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_text() for pid in workers):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    steps = int(Run(states[0].parent).read_metrics()[-1]["timesteps"]) + 10_000
+    resumed = resume_run(states[0].parent, steps)
+    whole = train_run("Pendulum-v1", total_timesteps=steps, out=tmp_path / "whole", **fields)
+    assert resumed.model_path.read_bytes() == whole.model_path.read_bytes()
+
+
 @pytest.mark.slow
 def test_actors_of_a_ray_cluster_give_the_same_model_and_a_node_may_be_lost(alone):
     ray = pytest.importorskip("ray")
@@ -361,20 +435,3 @@ def test_actors_of_a_ray_cluster_give_the_same_model_and_a_node_may_be_lost(alon
     finally:
         ray.shutdown()
         cluster.shutdown()
-
-
-def test_the_manifest_and_the_script_in_the_docs_can_be_read():
-    """As far as a machine without a cluster allows: YAML, the shell's syntax, and the commands' own parser."""
-    page = Path(__file__).parent.parent / "docs" / "scaling.md"
-    manifest = next(text for language, text in blocks(page) if language == "yaml")
-    script = next(text for _, text in blocks(page) if text.startswith("#!/bin/bash"))
-    spec = yaml.safe_load(manifest)["spec"]
-    groups = [spec["rayClusterSpec"]["headGroupSpec"], *spec["rayClusterSpec"]["workerGroupSpecs"]]
-    assert all(group["template"]["spec"]["containers"][0]["image"] for group in groups)
-    cores = sum(4 * group["replicas"] for group in groups[1:])
-    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
-    command = shlex.split(shlex.split(spec["entrypoint"])[2])
-    first, second = command[: command.index("||")], command[command.index("||") + 1 :]
-    resumed = parse(ResumeOptions, first[2:], resume)
-    begun = parse(RunOptions, [x for x in second[2:] if x not in ("--n-envs", "32")], train)
-    assert begun.env == "Ant-v5" and resumed.workers == begun.workers == cores and resumed.address == "auto"

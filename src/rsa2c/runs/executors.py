@@ -169,7 +169,8 @@ def _on_processes(function: Callable[[Any], Any], arguments: Sequence[Any], work
 def _on_ray(
     function: Callable[[Any], Any], arguments: Sequence[Any], workers: int | None, address: str | None
 ) -> Events:
-    ray, started = connected(address, workers, "The executor ray")
+    connection = connected(address, workers, "The executor ray")
+    ray = connection.ray
     pending: dict[Any, int] = {}
     try:
         window = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -195,8 +196,7 @@ def _on_ray(
     finally:
         for reference in pending:
             ray.cancel(reference)
-        if started:
-            ray.shutdown()
+        connection.release()
 
 
 def _answer(function: Callable[[Any], Any], argument: Any) -> tuple[bool, Any]:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
 import subprocess
 from functools import cache
-from importlib import metadata as package_metadata
 from pathlib import Path
 from typing import Any
+
+from rsa2c.workers.software import blas, versions
 
 
 @cache
 def provenance(*packages: str) -> dict[str, Any]:
     """Versions of the packages that compute (and of `packages`), the processor, the linear algebra that it runs, and
     the commit if rsa2c runs from its own git checkout."""
-    versions: dict[str, str] = {}
-    for name in ("rsa2c", "numpy", "scipy", "numba", "gymnasium", "envpool", "mujoco", "box2d", *packages):
-        with contextlib.suppress(package_metadata.PackageNotFoundError):
-            versions[name] = package_metadata.version(name)
-    return {"versions": versions, "processor": cpu(), "blas": blas(), "commit": _commit()}
+    return {"versions": versions(*packages), "processor": cpu(), "blas": blas(), "commit": _commit()}
 
 
 def cpu() -> str:
@@ -30,19 +26,6 @@ def cpu() -> str:
         return platform.processor() or platform.machine()
     names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def blas() -> str:
-    """The libraries of linear algebra that NumPy and SciPy have loaded, and the processor that their kernels are for.
-
-    OpenBLAS chooses kernels by the processor, and equal seeds give equal bytes only with equal kernels.
-    """
-    import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_info
-
-    loaded = [each for each in threadpool_info() if each["user_api"] == "blas"]
-    names = (f"{each['internal_api']} {each['version']} ({each.get('architecture', 'unknown')})" for each in loaded)
-    return ", ".join(sorted(set(names)))
 
 
 def _commit() -> str | None:

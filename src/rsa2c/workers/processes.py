@@ -19,8 +19,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from rsa2c.workers.remote import Lost
 from rsa2c.workers.serving import Server
+from rsa2c.workers.transport import Lost
 
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from rsa2c.workers.processes import serve; serve({number})"
 
@@ -69,6 +69,10 @@ class Processes:
     def ready(self, handles: Sequence[ProcessHandle], timeout: float) -> list[ProcessHandle]:
         by_connection: dict[Any, ProcessHandle] = {handle.connection: handle for handle in handles}
         return [by_connection[each] for each in wait(list(by_connection), timeout)]
+
+    @property
+    def state(self) -> str:
+        return "a worker is a process of this machine, which has no time to start it: end other programs"
 
     def close(self) -> None:
         """Nothing: every process was ended."""

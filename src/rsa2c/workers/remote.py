@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pickle import loads
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,20 @@ from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.workers import Spread, Traffic, Workers
 from rsa2c.config import Config
 from rsa2c.envs import Source
-from rsa2c.errors import ConfigError, EnvError, RSA2CError
-from rsa2c.workers.serving import packed, request
+from rsa2c.errors import ConfigError, notice
+from rsa2c.workers.serving import ABOUT, packed, request
+from rsa2c.workers.software import check_same, processor
+from rsa2c.workers.transport import Handle, Lost, Transport, WorkerError
 
+START_SECONDS = 300.0
+"""How long all workers together may take to start: nodes join, CPUs become free, programs are loaded."""
+TELL_SECONDS = 20.0
+"""After how long a driver says what it waits for; then after twice as long, and so on."""
 STRAGGLER_SECONDS, STRAGGLER_FACTOR = 60.0, 10.0
 """A worker that has not answered after a minute, and ten times as long as the slowest of those that have, is
 replaced."""
+SILENCE_SECONDS = 3600.0
+"""Where no worker has answered, they are replaced after an hour, and ten times as long as any request took before."""
 MOST_LOSSES = 5
 """Losses of one share at one request after which training stops: an environment that crashes its process would do so
 at every attempt."""
@@ -37,39 +45,8 @@ LASTING = ("roll_out", "reduce")
 """Requests that change what a share holds, so that a replacement has to answer them first."""
 
 
-class Lost(Exception):
-    """A worker that will not answer any more, and why."""
-
-
-class WorkerError(RSA2CError, RuntimeError):
-    """Workers that were lost again and again."""
-
-
-class Handle(Protocol):
-    """One worker as its driver sees it."""
-
-    def send(self, asked: Any) -> None: ...
-
-    def receive(self) -> bytes:
-        """The next answer; raises `Lost`."""
-
-    def end(self) -> None:
-        """Let it go, whatever it is doing."""
-
-
-class Transport(Protocol):
-    """Where workers are, and how requests reach them."""
-
-    def hire(self, contents: bytes, again: bool) -> Handle:
-        """A new worker, perhaps in the place of one that was lost."""
-
-    def ship(self, asked: bytes) -> Any:
-        """A request in the form in which it is sent, to one worker or to many."""
-
-    def ready(self, handles: Sequence[Any], timeout: float) -> Sequence[Any]:
-        """Those with an answer, or lost; none if nothing happens in time."""
-
-    def close(self) -> None: ...
+_Request = tuple[Any, int]
+"""A request as its transport ships it, and its size in bytes."""
 
 
 @dataclass(eq=False)
@@ -77,9 +54,10 @@ class _Member:
     """A worker, its requests that are not answered yet, and what its driver knows of it."""
 
     span: Span
+    env: str
     contents: bytes
     handle: Handle
-    waiting: deque[tuple[Any, int]] = field(default_factory=deque)
+    waiting: deque[_Request] = field(default_factory=deque)
     """Requests and their sizes; the first is under way."""
     began: float = 0.0
     losses: int = 0
@@ -87,7 +65,7 @@ class _Member:
     @property
     def name(self) -> str:
         last = self.span.first + self.span.count - 1
-        return f"the worker of environments {self.span.first} to {last}"
+        return f"the worker of environments {self.span.first} to {last} of {self.env}"
 
 
 class RemoteWorkers(Workers):
@@ -100,16 +78,21 @@ class RemoteWorkers(Workers):
         spans = dealt(self.n_envs, Sizes.of(config).horizon, count)
         self.traffic = Traffic()
         self._transport = transport()
-        self._journal: list[tuple[Any, int]] = []
-        self._journal_seconds = self._longest = 0.0
+        self._about = self._shipped(ABOUT, ())
+        self._journal: list[_Request] = []
+        self._journal_seconds = self._longest = self._slowest = 0.0
         self._members: list[_Member] = []
-        for span in spans:
-            contents = packed(source, config, span)
-            self._members.append(_Member(span, contents, self._transport.hire(contents, False)))
+        try:
+            for span in spans:
+                contents = packed(source, config, span)
+                self._members.append(_Member(span, source.name, contents, self._transport.hire(contents, False)))
+            self._answers([self._about] * count, _Start(source.name, count, self._transport))
+        except BaseException:
+            self.close()
+            raise
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
-        asked = request(method, arguments)
-        shipped = self._transport.ship(asked), len(asked)
+        shipped = self._shipped(method, arguments)
         if method == "roll_out":
             self._journal, self._journal_seconds = [], 0.0
         began = time.monotonic()
@@ -120,8 +103,7 @@ class RemoteWorkers(Workers):
         return answers
 
     def ask_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        asked = [request(method, each) for each in arguments]
-        return self._answers([(self._transport.ship(each), len(each)) for each in asked])
+        return self._answers([self._shipped(method, each) for each in arguments])
 
     def roll_out(self, plan: Rollout, observe: Any = None) -> Samples:
         if observe is not None:
@@ -142,8 +124,12 @@ class RemoteWorkers(Workers):
         self._members = []
         self._transport.close()
 
-    def _answers(self, requests: list[tuple[Any, int]]) -> list[Any]:
-        """What the workers answer, each to its request."""
+    def _shipped(self, method: str, arguments: tuple[Any, ...]) -> _Request:
+        asked = request(method, arguments)
+        return self._transport.ship(asked), len(asked)
+
+    def _answers(self, requests: list[_Request], start: _Start | None = None) -> list[Any]:
+        """What the workers answer, each to its request; at the start they are waited for, later replaced if late."""
         began, self._longest = time.monotonic(), 0.0
         for member, asked in zip(self._members, requests, strict=True):
             member.losses = 0
@@ -158,16 +144,21 @@ class RemoteWorkers(Workers):
                 try:
                     done, value = self._received(self._members[i])
                 except Lost as lost:
-                    self._replace(self._members[i], requests[i], str(lost))
+                    self._replace(self._members[i], requests[i], lost)
                     continue
                 if done:
                     answers[i] = value
                     seconds.append(time.monotonic() - self._members[i].began)
-            self._replace_late([self._members[i] for i in pending if i not in answers], requests, seconds)
+            if start is not None:
+                start.wait(len(answers))
+            else:
+                self._replace_late([self._members[i] for i in pending if i not in answers], requests, seconds)
+        if start is None:
+            self._slowest = max(self._slowest, *seconds)
         self.traffic = self.traffic.plus(requests=1, longest=self._longest, waited=time.monotonic() - began)
         return [answers[i] for i in range(self.count)]
 
-    def _begin(self, member: _Member, requests: list[tuple[Any, int]]) -> None:
+    def _begin(self, member: _Member, requests: list[_Request]) -> None:
         """Send the first request; the others follow as answers come, so that neither side waits for the other."""
         member.waiting, member.began = deque(requests), time.monotonic()
         self._send(member)
@@ -183,35 +174,69 @@ class RemoteWorkers(Workers):
         busy, succeeded, value = loads(content)
         self.traffic, self._longest = self.traffic.plus(received=len(content), busy=busy), max(self._longest, busy)
         if not succeeded:
-            raise type(value)(f"{value} (from {member.name})") if isinstance(value, EnvError) else value
+            raise type(value)(f"{value} (from {member.name})") from value
+        if member.waiting[0] is self._about:
+            _check_alike(value, member.name)
         member.waiting.popleft()
         if member.waiting:
             self._send(member)
         return not member.waiting, value
 
-    def _replace(self, member: _Member, asked: tuple[Any, int], reason: str) -> None:
+    def _replace(self, member: _Member, asked: _Request, reason: Lost) -> None:
         """Hire another worker for a share, which answers the epoch's requests again and then this one."""
         member.losses += 1
         if member.losses > MOST_LOSSES:
             raise WorkerError(
                 f"{member.name} was lost {member.losses} times at the same request: {reason} Environments that crash "
                 "or hang do so at every attempt; try one with workers=1."
-            )
+            ) from reason
         member.handle.end()
         member.handle = self._transport.hire(member.contents, True)
         self.traffic = self.traffic.plus(replaced=1)
-        self._begin(member, [*self._journal, asked])
+        first = [] if asked is self._about else [self._about]
+        self._begin(member, [*first, *self._journal, asked])
 
-    def _replace_late(self, late: list[_Member], requests: list[tuple[Any, int]], seconds: list[float]) -> None:
-        """Replace those who take much longer than the others took."""
-        if not seconds:
-            return
+    def _replace_late(self, late: list[_Member], requests: list[_Request], seconds: list[float]) -> None:
+        """Replace those who take much longer than the others took or, where all are late, than requests did before."""
+        least, usual = (STRAGGLER_SECONDS, max(seconds)) if seconds else (SILENCE_SECONDS, self._slowest)
+        if usual == 0.0:
+            return  # the first request: `step_timeout` ends environments that hang
         for member in late:
             again = self._journal_seconds if member.losses else 0.0
-            limit = max(STRAGGLER_SECONDS, STRAGGLER_FACTOR * (max(seconds) + again))
+            limit = max(least, STRAGGLER_FACTOR * (usual + again))
             if time.monotonic() - member.began > limit:
                 own = requests[self._members.index(member)]
-                self._replace(member, own, f"it had not answered after {limit:.0f} s.")
+                self._replace(member, own, Lost(f"it had not answered after {limit:.0f} s."))
+
+
+class _Start:
+    """The wait for workers to start: it tells what is missing, and ends."""
+
+    def __init__(self, env: str, count: int, transport: Transport) -> None:
+        self.env, self.count, self.transport = env, count, transport
+        self.began, self.told = time.monotonic(), TELL_SECONDS
+
+    def wait(self, started: int) -> None:
+        """Called now and then with the number of those that have started."""
+        seconds = time.monotonic() - self.began
+        if started == self.count or seconds < min(self.told, START_SECONDS):
+            return
+        found = f"{started} of {self.count} workers of {self.env} have started after {seconds:.0f} s"
+        if seconds >= START_SECONDS:
+            raise WorkerError(f"only {found}: {self.transport.state}.")
+        self.told *= 2
+        notice(f"{found}; the others have {START_SECONDS - seconds:.0f} s more: {self.transport.state}.")
+
+
+def _check_alike(about: tuple[dict[str, str], str], who: str) -> None:
+    """Refuse a worker with other software; one on another kind of processor is only mentioned."""
+    software, there = about
+    check_same(software, who)
+    if there != processor():
+        notice(
+            f"{who} runs on a processor of another kind ({there} there, {processor()} here): the result differs in its "
+            "last digits from that of machines that are alike, and depends on who computes what."
+        )
 
 
 def dealt(n_envs: int, horizon: int, workers: int) -> list[Span]:
