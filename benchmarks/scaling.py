@@ -5,8 +5,8 @@
     python benchmarks/scaling.py --only kills       some parts of: speed, bytes, models, kills; only speed needs quiet
 
 A node is a Ray node of one CPU whose processes are bound to one core; the driver is on the first node's core. Every
-model is compared by a hash of all that a checkpoint holds. The cost model takes what one worker costs (seconds per
-step, the driver's seconds per epoch, seconds per request and per byte) and predicts the run with two from it.
+model is compared by a hash of all that a checkpoint holds. The cost model has what a step, a remembered state, a
+request and a byte cost, from one worker with two sizes of dictionaries; it predicts a third size, and two workers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ import numpy as np
 
 import rsa2c
 from _provenance import RESULTS, header
-from rsa2c.algorithm.samples import raw_states
+from rsa2c.algorithm.epoch import BACKGROUND_STATES
+from rsa2c.algorithm.guidance import SAMPLES
+from rsa2c.algorithm.projection import REPROJECTION_STATES
+from rsa2c.algorithm.samples import environments_per_block, raw_states
 from rsa2c.algorithm.snapshot import pack
 from rsa2c.algorithm.workers import Traffic
 
@@ -41,29 +44,82 @@ PAYLOAD = 16_000_000
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What an epoch with one worker consists of."""
+class Run:
+    """What an epoch of a training with one worker took, on average."""
 
-    steps: int
+    states: int
+    """Remembered states q."""
     step_seconds: float
-    """Seconds of a worker per environment step, everything it does for it included."""
+    """Of the worker, per environment step."""
     driver_seconds: float
-    """Seconds of the driver in an epoch, in which workers wait."""
     requests: float
+    each: tuple[float, float]
+    """Bytes sent to each worker and received from each, with the policy and for sums."""
+    drawn: float
+    """Bytes of states that were drawn, from all workers together."""
     request_seconds: float
-    sent: float
-    """Bytes of an epoch, to each worker."""
-    received: float
-    """Bytes of an epoch, from each worker."""
-    send_seconds: float
-    """Per byte."""
-    receive_seconds: float
+    byte_seconds: tuple[float, float]
+    """Per byte sent and received."""
 
-    def epoch(self, workers: int, steps: int | None = None) -> float:
-        """Seconds of an epoch of `steps` steps with so many workers: only bytes and the driver do not shrink."""
-        steps = self.steps if steps is None else steps
-        travel = workers * (self.sent * self.send_seconds + self.received * self.receive_seconds)
-        return self.driver_seconds + steps * self.step_seconds / workers + self.requests * self.request_seconds + travel
+
+@dataclass(frozen=True)
+class Cost:
+    """What an epoch costs with q remembered states of d features: a worker's step_seconds + pair_seconds q (q + d) for
+    each step, the driver's driver_seconds + square_seconds q^2, and requests and bytes as they were measured."""
+
+    features: int
+    steps: int
+    run: Run
+    """With the larger dictionary."""
+    step_seconds: float
+    pair_seconds: float
+    driver_seconds: float
+    square_seconds: float
+
+    @classmethod
+    def fitted(cls, features: int, steps: int, small: Run, large: Run) -> Cost:
+        """From two trainings with one worker, whose dictionaries differ."""
+        pairs = [run.states * (run.states + features) for run in (small, large)]
+        pair = max(0.0, (large.step_seconds - small.step_seconds) / (pairs[1] - pairs[0]))
+        square = (large.driver_seconds - small.driver_seconds) / (large.states**2 - small.states**2)
+        square = max(0.0, square)
+        step, driver = large.step_seconds - pair * pairs[1], large.driver_seconds - square * large.states**2
+        return cls(features, steps, large, step, pair, driver, square)
+
+    @property
+    def exchange(self) -> float:
+        """Seconds in which the driver exchanges what it exchanges with every worker."""
+        return sum(size * seconds for size, seconds in zip(self.run.each, self.run.byte_seconds, strict=True))
+
+    def alone(self, states: int) -> float:
+        """The driver's own seconds in an epoch: its work, its requests, and the states it draws."""
+        driver = self.driver_seconds + self.square_seconds * states**2
+        return driver + self.run.requests * self.run.request_seconds + self.run.drawn * self.run.byte_seconds[1]
+
+    def epoch(self, workers: int, steps: int | None = None, states: int | None = None) -> float:
+        """Seconds of an epoch of `steps` steps with so many workers and remembered states."""
+        steps, states = self.steps if steps is None else steps, self.run.states if states is None else states
+        step = self.step_seconds + self.pair_seconds * states * (states + self.features)
+        # Sums and the policy have matrices of q x q
+        travel = workers * self.exchange * (states / self.run.states) ** 2
+        return self.alone(states) + steps * step / workers + travel
+
+
+class Ledger:
+    """Bytes of an agent's requests: those that every worker exchanges, and those of states that are drawn."""
+
+    def __init__(self, agent: rsa2c.RSA2C) -> None:
+        self.drawn, workers = 0, agent.workers
+        plain: Any = workers.ask_each
+
+        def ask_each(method: str, arguments: Any) -> list[Any]:
+            before = workers.traffic
+            answers = plain(method, arguments)
+            spent = workers.traffic - before
+            self.drawn += spent.sent + spent.received
+            return answers
+
+        workers.ask_each = ask_each  # type: ignore[method-assign]
 
 
 def digest(agent: rsa2c.RSA2C) -> str:
@@ -146,14 +202,15 @@ class Benchmark:
     def agent(self, **more: Any) -> rsa2c.RSA2C:
         return rsa2c.RSA2C(self.env, **{**self.settings, **more})
 
-    def timed(self, agent: rsa2c.RSA2C) -> tuple[float, Traffic]:
-        """Seconds and traffic of the epochs after those in which dictionaries fill and code is compiled."""
+    def timed(self, agent: rsa2c.RSA2C) -> tuple[float, Traffic, int]:
+        """Seconds, traffic and bytes of drawn states of the epochs after those in which dictionaries fill and code is
+        compiled."""
         for _ in range(self.skip):
             agent.run_epoch()
-        before, began = agent.workers.traffic, time.perf_counter()
+        ledger, before, began = Ledger(agent), agent.workers.traffic, time.perf_counter()
         for _ in range(self.epochs):
             agent.run_epoch()
-        return time.perf_counter() - began, agent.workers.traffic - before
+        return time.perf_counter() - began, agent.workers.traffic - before, ledger.drawn
 
     @property
     def sizes(self) -> str:
@@ -163,86 +220,82 @@ class Benchmark:
 
     def speed(self) -> list[str]:
         """Steps per second with one node and with all, and what the cost model predicts from one."""
-        seconds, models, costs = {}, {}, {}
-        for count in (1, len(self.cores)):
+        capacity, last = self.settings["capacity"], len(self.cores)
+        runs: dict[tuple[int, int], float] = {}
+        costs: dict[int, Run] = {}
+        models = {}
+        for count, states in ((1, capacity // 2), (1, capacity), (1, 3 * capacity // 4), (last, capacity)):
             with nodes(self.cores[:count]) as cluster:
-                agent = self.agent(workers=count, cluster=cluster.address)
-                seconds[count], traffic = self.timed(agent)
-                models[f"{count} nodes"] = digest(agent)
-                costs[count] = self.cost(agent, seconds[count], traffic, count)
+                agent = self.agent(workers=count, cluster=cluster.address, capacity=states)
+                seconds, traffic, drawn = self.timed(agent)
+                runs[count, states] = self.epochs * agent.sizes.epoch_steps / seconds
+                models[count, states] = digest(agent)
+                if count == 1:
+                    costs[states] = self.run(agent, seconds, traffic, drawn)
+                features, steps = len(agent.feature_names), agent.sizes.epoch_steps
+                blocks = -(-agent.n_envs // environments_per_block(agent.n_envs, agent.sizes.horizon))
                 agent.close()
-        steps, one, last = costs[1].steps, costs[1], len(self.cores)
-        lines = ["| nodes | steps a second | predicted from one node | error |", "|---|---|---|---|"]
-        for count, spent in seconds.items():
-            measured, predicted = self.epochs * steps / spent, steps / one.epoch(count)
+        cost = Cost.fitted(features, steps, costs[capacity // 2], costs[capacity])
+        lines = ["| nodes | remembered states | steps a second | predicted | error |", "|---|---|---|---|---|"]
+        for (count, states), measured in runs.items():
+            predicted = steps / cost.epoch(count, states=states)
+            use = "" if (count, states) not in ((1, capacity // 2), (1, capacity)) else " (the model was fitted to it)"
             error = predicted / measured - 1
-            lines.append(f"| {count} | {measured:,.0f} | {predicted:,.0f} | {error:+.1%} |")
-        lines += ["", f"{last} nodes are {seconds[1] / seconds[last]:.2f} times as fast as one.", ""]
-        same = "equal" if len(set(models.values())) == 1 else "DIFFERENT"
-        return [*lines, *self.curve(one), "", f"The models of these trainings are {same}."]
+            lines.append(f"| {count} | {states} | {measured:,.0f} | {predicted:,.0f} | {error:+.1%}{use} |")
+        faster = runs[last, capacity] / runs[1, capacity]
+        same = "equal" if models[1, capacity] == models[last, capacity] else "DIFFERENT"
+        lines += ["", f"{last} nodes are {faster:.2f} times as fast as one. Their models are {same}.", ""]
+        return [*lines, *curve(cost, blocks)]
 
-    def cost(self, agent: rsa2c.RSA2C, seconds: float, traffic: Traffic, count: int) -> Cost:
-        steps, epochs, workers = agent.sizes.epoch_steps, self.epochs, agent.workers
+    def run(self, agent: rsa2c.RSA2C, seconds: float, traffic: Traffic, drawn: int) -> Run:
+        """What an epoch with one worker took, and what requests and bytes cost there."""
+        epochs, workers = self.epochs, agent.workers
         empty, none = b"", np.empty(0, dtype=np.int64)
 
         def asked(payload: bytes, times: int = 10) -> float:
             began = time.perf_counter()
             for _ in range(times):
-                workers.ask_each("take", [(raw_states, none, (payload,))] * count)
+                workers.ask_each("take", [(raw_states, none, (payload,))])
             return (time.perf_counter() - began) / times
 
         asked(empty, 1)
         request = asked(empty)
-        send = max(0.0, asked(bytes(PAYLOAD), 3) - request) / (PAYLOAD * count)
+        send = max(0.0, asked(bytes(PAYLOAD), 3) - request) / PAYLOAD
         before, began = workers.traffic, time.perf_counter()
         workers.ask("batches")
-        back = (workers.traffic - before).received
-        receive = max(0.0, time.perf_counter() - began - request) / back
-        driver, per_worker = (seconds - traffic.waited) / epochs, epochs * count
-        return Cost(steps, traffic.busy / (epochs * steps), driver, traffic.requests / epochs, request,
-                    traffic.sent / per_worker, traffic.received / per_worker, send, receive)  # fmt: skip
-
-    def curve(self, cost: Cost) -> list[str]:
-        """What the model says of many workers, where each brings as many steps as one did here."""
-        lines = [
-            f"One worker: {cost.step_seconds * 1e6:.0f} us a step; driver {cost.driver_seconds * 1e3:.0f} ms an epoch; "
-            f"{cost.requests:.0f} requests an epoch, {cost.request_seconds * 1e3:.2f} ms each; "
-            f"{cost.sent / 1e6:.2f} MB sent to and {cost.received / 1e6:.2f} MB received from each worker in an epoch, "
-            f"{cost.send_seconds * 1e9:.2f} and {cost.receive_seconds * 1e9:.2f} ns a byte.",
-            "",
-            "| workers | steps a second, the same batch | efficiency | steps a second, a batch for each | efficiency |",
-            "|---|---|---|---|---|",
-        ]
-        alone = cost.steps / cost.epoch(1)
-        rates = {}
-        for count in CURVE:
-            same, own = cost.steps / cost.epoch(count), count * cost.steps / cost.epoch(count, count * cost.steps)
-            rates[count] = own
-            lines.append(f"| {count:,} | {same:,.0f} | {same / alone / count:.0%} | {own:,.0f} | "
-                         f"{own / alone / count:.0%} |")  # fmt: skip
-        byte = cost.sent * cost.send_seconds + cost.received * cost.receive_seconds
-        limit = cost.steps / byte if byte else float("inf")
-        half = (cost.epoch(1) - byte) / byte if byte else float("inf")
-        lines += [
-            "",
-            "With a batch for each worker the driver stops it: it exchanges "
-            f"{(cost.sent + cost.received) / 1e6:.1f} MB with every worker, which takes {byte * 1e3:.1f} ms, and so "
-            f"reaches at most {limit:,.0f} steps a second. "
-            f"Half of that is reached with {half:,.0f} workers. With the same batch the driver's own "
-            f"{cost.driver_seconds * 1e3:.0f} ms stop it earlier.",
-        ]
-        return lines
+        receive = max(0.0, time.perf_counter() - began - request) / (workers.traffic - before).received
+        each = traffic.sent / epochs, (traffic.received - drawn) / epochs
+        return Run(agent.sizes.capacity, traffic.busy / (epochs * agent.sizes.epoch_steps),
+                   (seconds - traffic.waited) / epochs, traffic.requests / epochs, each, drawn / epochs, request,
+                   (send, receive))  # fmt: skip
 
     def bytes(self) -> list[str]:
-        """Bytes of an epoch for batches of growing size."""
-        lines = ["| steps of a batch | MB an epoch, two workers: least | mean | most |", "|---|---|---|---|"]
+        """Bytes of an epoch for batches of growing size, once dictionaries are full."""
+        lines = [
+            "| steps of a batch | MB for each worker (policy, sums) | MB of drawn states: least | mean | most |",
+            "|---|---|---|---|---|",
+        ]
         for factor in (1, 2, 4, 8):
             agent = self.agent(workers=2, horizon=factor * self.settings["horizon"])
-            sizes = [agent.run_epoch().spread.bytes / 1e6 for _ in range(self.epochs)]
-            least, mean, most = min(sizes), sum(sizes) / len(sizes), max(sizes)
-            lines.append(f"| {agent.sizes.epoch_steps:,} | {least:.2f} | {mean:.2f} | {most:.2f} |")
+            for _ in range(self.skip):
+                agent.run_epoch()
+            ledger, each, drawn = Ledger(agent), [], []
+            for _ in range(self.epochs):
+                ledger.drawn = 0
+                total = agent.run_epoch().spread.bytes
+                each.append((total - ledger.drawn) / 2e6)
+                drawn.append(ledger.drawn / 1e6)
+            least, mean, most = min(drawn), sum(drawn) / len(drawn), max(drawn)
+            lines.append(f"| {agent.sizes.epoch_steps:,} | {sum(each) / len(each):.2f} | {least:.2f} | {mean:.2f} | "
+                         f"{most:.2f} |")  # fmt: skip
             agent.close()
-        reason = "The most is in epochs with attributions, which are fitted to 20,000 states at most."
+        capacity = self.settings["capacity"]
+        reason = (
+            "Drawn states do not depend on the number of workers: 4,000 candidates for dictionaries and "
+            f"{BACKGROUND_STATES} states of a background in each epoch, {REPROJECTION_STATES * capacity:,} at most "
+            f"where a dictionary is re-projected, and {SAMPLES:,} at most where features are attributed. A batch with "
+            "fewer steps than that sends all it has; beyond, bytes do not grow with it."
+        )
         return [*lines, "", reason]
 
     def model(self, **spread: Any) -> str:
@@ -280,6 +333,40 @@ class Benchmark:
                 agent.close()
         return [f"{equal} of {self.kills} trainings in which a node was killed ended with the model of one process "
                 f"({replaced} workers were replaced)."]  # fmt: skip
+
+
+def curve(cost: Cost, blocks: int) -> list[str]:
+    """What the model says of many workers, where each brings as many steps as one did here. A batch has so many
+    blocks, and no more workers than that."""
+    run, send, receive = cost.run, *(seconds * 1e9 for seconds in cost.run.byte_seconds)
+    lines = [
+        f"With q remembered states of d = {cost.features} features a step of the worker takes "
+        f"{cost.step_seconds * 1e6:.0f} us + {cost.pair_seconds * 1e12:.1f} ps q (q + d), which is "
+        f"{run.step_seconds * 1e6:.0f} us with {run.states}, and an epoch of the driver "
+        f"{cost.driver_seconds * 1e3:.0f} ms + {cost.square_seconds * 1e9:.1f} ns q², which is "
+        f"{run.driver_seconds * 1e3:.0f} ms. Each of {run.requests:.0f} requests takes "
+        f"{run.request_seconds * 1e3:.2f} ms. {run.each[0] / 1e6:.2f} MB are sent to each "
+        f"worker and {run.each[1] / 1e6:.2f} MB received from each, at "
+        f"{send:.2f} and {receive:.2f} ns a byte, and {run.drawn / 1e6:.2f} MB of drawn states from all together.",
+        "",
+        "| workers | steps a second, the same batch | efficiency | steps a second, a batch for each | efficiency |",
+        "|---|---|---|---|---|",
+    ]
+    one = cost.steps / cost.epoch(1)
+    for count in CURVE:
+        same, own = cost.steps / cost.epoch(count), count * cost.steps / cost.epoch(count, count * cost.steps)
+        shown = f"{same:,.0f} | {same / one / count:.0%}" if count <= blocks else "- | -"
+        lines.append(f"| {count:,} | {shown} | {own:,.0f} | {own / one / count:.0%} |")
+    limit = cost.steps / cost.exchange if cost.exchange else float("inf")
+    half = (cost.epoch(1) - cost.exchange) / cost.exchange if cost.exchange else float("inf")
+    return [
+        *lines,
+        "",
+        f"The same batch has {blocks} blocks, and a worker takes whole blocks. With a batch for each worker the driver "
+        f"stops it: it exchanges {sum(run.each) / 1e6:.1f} MB with every worker, which takes {cost.exchange * 1e3:.1f} "
+        f"ms, and so reaches at most {limit:,.0f} steps a second. Half of that is reached with {half:,.0f} workers. "
+        f"With the same batch the driver's own {cost.alone(run.states) * 1e3:.0f} ms stop it earlier.",
+    ]
 
 
 def _lose_at(agent: rsa2c.RSA2C, request: int, delay: float, cluster: Nodes) -> None:
