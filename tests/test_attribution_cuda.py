@@ -160,6 +160,18 @@ def test_blocks_of_states_and_explainer(device, monkeypatch):
     np.testing.assert_array_equal(KernelExplainer(function, background, device="cuda", nodes=4)(x).values, values)
 
 
+@anywhere
+@pytest.mark.parametrize("d", [3, 8])
+def test_arrays_may_lie_in_memory_as_they_like(device, d):
+    """Solutions of linear systems have their columns one after the other; kernels read rows."""
+    function, x, background = problem(d, outputs=3)
+    game = Game(x, background, function.centres, function.coefficients, function.kernel)
+    other = Game(*map(np.asfortranarray, (x, background, function.centres, function.coefficients)), function.kernel)
+    assert not other.coefficients.flags.c_contiguous
+    for one, two in zip(*(cuda.shapley_product_cuda(each, 4, "float64") for each in (game, other)), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 @pytest.mark.parametrize("players", [1, 7, 14, 15, 24, 56, 105, 112, 113, 448, 1024])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_a_plan_holds_every_player_and_node(players, precision):

@@ -166,9 +166,9 @@ class QuadratureValues:
 
     def __init__(self, cupy: ModuleType, game: Game, nodes: int, precision: str) -> None:
         self.cupy, self.plan = cupy, Plan.of(game.player_count, nodes, precision)
-        self.centres = cupy.asarray(game.centres * game.kernel.scales, dtype=precision)
+        self.centres = cupy.ascontiguousarray(cupy.asarray(game.centres * game.kernel.scales, dtype=precision))
         self.table = self.plan.packed(cupy, background_factors(cupy, game))
-        self.coefficients = cupy.asarray(game.coefficients / len(game.background))
+        self.coefficients = cupy.ascontiguousarray(cupy.asarray(game.coefficients / len(game.background)))
         self.first, self.feature = (cupy.asarray(a) for a in owners(game, self.plan.width))
         self.kernel = kernel_for(game, "VALUES", "product_values", self.plan.definitions())
         self.numbers_per_state = 2 * game.outputs * self.plan.width
@@ -195,7 +195,7 @@ class CoalitionValues:
     def __init__(self, cupy: ModuleType, game: Game) -> None:
         self.cupy, self.players, self.outputs = cupy, game.player_count, game.outputs
         self.together = max(1, COALITION_NUMBERS // 2**self.players)
-        self.centres = cupy.asarray(game.centres * game.kernel.scales)
+        self.centres = cupy.ascontiguousarray(cupy.asarray(game.centres * game.kernel.scales))
         self.parts = coalition_parts(cupy, background_factors(cupy, game), game.coefficients, self.together)
         self.first, self.feature = (cupy.asarray(a) for a in owners(game, self.players))
         definitions = {"PLAYERS": self.players, "OUTPUTS": self.together}
@@ -216,8 +216,8 @@ class FunctionValues:
 
     def __init__(self, cupy: ModuleType, game: Game) -> None:
         self.cupy, self.outputs = cupy, game.outputs
-        self.centres = cupy.asarray(game.centres * game.kernel.scales)
-        self.coefficients = cupy.asarray(np.ascontiguousarray(game.coefficients, dtype=np.float64))
+        self.centres = cupy.ascontiguousarray(cupy.asarray(game.centres * game.kernel.scales))
+        self.coefficients = cupy.ascontiguousarray(cupy.asarray(game.coefficients, dtype=np.float64))
         self.together = min(FUNCTION_OUTPUTS, self.outputs)
         self.kernel = kernel_for(game, "FUNCTION", "function_values", {"OUTPUTS": self.together})
 
