@@ -215,8 +215,10 @@ def trained(rules: Rules, seed: int, given: float, to: Connection) -> None:
             durations.append(round(time.perf_counter() - before, 4))
             for name, spent in record.seconds.items():
                 phases[name] = phases.get(name, 0.0) + spent
+            over = time.perf_counter() - began - saving - compiling.seconds >= given or time.time() >= rules.deadline
+            if over:
+                agent.conclude()
             now, compiled = time.perf_counter() - began - saving, compiling.seconds
-            over = now - compiled >= given or time.time() >= rules.deadline
             if over or now - compiled >= next_trial:
                 next_trial = now - compiled + rules.between
                 found = saved(rules, agent, seed, now, compiled, kept_steps, over)

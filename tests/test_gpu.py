@@ -5,18 +5,22 @@ All of it runs on JAX's CPU backend, what computes on a GPU too where there is o
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmark_runs import BENCHMARKS
 from rsa2c import RSA2C, evaluate
 from rsa2c.algorithm import phases, plausible
+from rsa2c.algorithm.admission import admit
 from rsa2c.algorithm.fits import Fits
-from rsa2c.algorithm.keeping import keep_best
-from rsa2c.algorithm.reweighting import _lambda_returns
+from rsa2c.algorithm.guidance import attribution_critics
+from rsa2c.algorithm.keeping import concluded, keep_best
 from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Block, Samples, raw_states, states
 from rsa2c.algorithm.shares import Rollout
@@ -28,8 +32,10 @@ from rsa2c.kernel.kernels import RBF
 from rsa2c.kernel.metric import Metric
 from rsa2c.kernel.rkhs import RKHSFunction
 
+sys.path.append(str(BENCHMARKS))
 jax = pytest.importorskip("jax", reason="training on a device needs JAX, which the extra gpu installs")
 
+from gpu_simulation import differences  # noqa: E402
 from rsa2c.gpu.algebra import DeviceAlgebra  # noqa: E402
 from rsa2c.gpu.device import computing, found  # noqa: E402
 from rsa2c.gpu.environments import environment  # noqa: E402
@@ -214,14 +220,20 @@ def test_the_advantage_fit_and_the_step_agree(agent, rolled):
     assert agree(stepped.sigma, other.sigma)
 
 
-def test_guidance_sees_transitions_with_their_values(agent, rolled):
+@pytest.mark.parametrize("guide", ["value", "value+advantage", "value+policy"])
+def test_guidance_sees_transitions_with_their_values(agent, rolled, guide):
     on_device, host = rolled
     estimate = estimated(agent, on_device, host)
     rows = np.array([3, 200, 17])
     steps, who = np.divmod(rows, 16)
-    ours = on_device.take(_lambda_returns, rows, estimate)
-    assert agree(ours, host.take(_lambda_returns, who * 24 + steps, estimate))
-    assert agree(on_device.take(states, rows), host.take(states, who * 24 + steps))
+    (x, targets), (twin, wanted) = (
+        fits.attributed(samples, positions, estimate, guide)
+        for fits, samples, positions in ((agent.workers.fits, on_device, rows), (Fits(), host, who * 24 + steps))
+    )
+    assert agree(x, twin) and agree(x, on_device.take(states, rows))
+    size = max(abs(host.block.values).max(), 1.0)
+    assert len(targets) == len(wanted) == 1 + guide.count("+")
+    assert all(agree(one, other, size) for one, other in zip(targets, wanted, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -259,12 +271,46 @@ def test_readmission_pruning_and_projection_agree(algebra, function):
     assert np.array_equal(kept, expected) and 5 < len(kept) < 40
     first, second = (each.pruned(function, states, 7) for each in (algebra, NUMPY))
     same(first.dictionary, second.dictionary)
-    assert np.allclose(first.coefficients, second.coefficients, rtol=1e-7, atol=1e-7)
+    assert agree(first.coefficients, second.coefficients)
     assert np.allclose(first(states), second(states), **AGREES)
     start = function.coefficients[kept]
     found, wanted = (each.projected(function, twin, states, 1e-6, start) for each in (algebra, NUMPY))
     assert np.allclose(found(states), wanted(states), **AGREES)
     assert np.allclose(algebra.values(function, states), function(states), **AGREES)
+
+
+def test_a_full_dictionary_admits_and_prunes_alike_on_the_same_batch(agent, rolled):
+    """The same states come and go, and what is left of both functions agrees."""
+    on_device, twin = rolled[0], copy(rolled[0])
+    twin.algebra = NUMPY
+    config = agent.config.updated(capacity=agent.state.policy.mean.dictionary.size, admission_threshold=1e-5)
+    found, wanted = (
+        admit(agent.state.policy.mean, agent.state.value, samples, config, 0, np.random.default_rng(6))
+        for samples in (on_device, twin)
+    )
+    for ours, theirs, before in zip(found[:2], wanted[:2], (agent.state.policy.mean, agent.state.value), strict=True):
+        same(ours.dictionary, theirs.dictionary)
+        assert agree(ours.coefficients, theirs.coefficients)
+        assert not np.array_equal(ours.dictionary.states, before.dictionary.states)
+    for ours, theirs in zip(found[2], wanted[2], strict=True):
+        assert (ours.admitted, ours.removed) == (theirs.admitted, theirs.removed) and ours.removed > 0
+
+
+@pytest.mark.parametrize("centres", [30, 200])
+def test_attribution_critics_agree(algebra, centres):
+    """Of two halves of unequal size; also where they have more centres than the policy has room for states."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(700, 5)), rng.normal(size=(700, 3))
+    first = np.arange(700) < 300
+    found, wanted = (
+        attribution_critics(x, [y[:, :1], y[:, 1:]], first, "rbf", centres, np.random.default_rng(4), each)
+        for each in (algebra, NUMPY)
+    )
+    for ours, twin in zip(found, wanted, strict=True):
+        same(ours.dictionary, twin.dictionary)
+        assert agree(ours.coefficients, twin.coefficients) and agree(ours.explained, twin.explained)
+        assert (ours.samples, ours.candidates) == (twin.samples, twin.candidates)
+        assert ours.dictionary.size >= min(centres, algebra.capacity + 1)
 
 
 def test_a_policy_acts_as_it_does_in_numpy(function):
@@ -305,40 +351,9 @@ def test_small_environments_agree_with_gymnasium(env_id):
                 break
 
 
-def robot_agrees(name, steps):
-    """The largest difference of each of a robot's steps from Gymnasium's own states, in double precision, with the
-    model's own solver."""
-    import gymnasium
-
-    from rsa2c.gpu import robots
-    from rsa2c.gpu.simulator import FULL
-
-    single, rng = gymnasium.make(f"{name}-v5"), np.random.default_rng(0)
-    with computing(found("jax-cpu"), double=True):
-        env = getattr(robots, name)(FULL)
-        env._model.opt.tolerance = single.unwrapped.model.opt.tolerance = 1e-15  # MJX stops earlier otherwise
-        data, model = single.unwrapped.data, single.unwrapped.model
-        assert np.allclose(env.low, single.action_space.low) and np.allclose(env.high, single.action_space.high)
-        step, over, differences = jax.jit(env.step), True, []
-        for k in range(steps):
-            if over:
-                seen, _ = single.reset(seed=k)
-                state = env.placed(data.qpos.copy(), data.qvel.copy())
-                assert np.allclose(env.observe(state), seen, atol=1e-12)
-            action = rng.uniform(env.low, env.high)
-            state, reward, terminated, truncated = step(state, action)
-            seen, expected, over, _, _ = single.step(action)
-            differences.append(max(np.abs(np.asarray(env.observe(state)) - seen).max(), abs(float(reward) - expected)))
-            assert bool(terminated) == over and not bool(truncated)
-            place = {"Ant": data.xpos[1, 0], "Humanoid": (model.body_mass @ data.xipos)[0] / model.body_mass.sum()}
-            state |= {"q": data.qpos.copy(), "v": data.qvel.copy(), "w": data.qacc_warmstart.copy(),
-                      "x": np.float64(place.get(name, data.qpos[0]))}  # fmt: skip
-    return np.array(differences)
-
-
 def test_a_robot_agrees_with_gymnasium():
     pytest.importorskip("mujoco.mjx", reason="robots on a device need mujoco-mjx, which the extra gpu installs")
-    assert robot_agrees("HalfCheetah", 50).max() < 1e-9
+    assert differences("HalfCheetah", 50).max() < 1e-9
 
 
 @pytest.mark.parametrize("name", ["HalfCheetah", "Hopper", "Walker2d", "Ant", "Humanoid"])
@@ -362,8 +377,8 @@ def test_robots_keep_as_many_contacts_as_training_asks_for(name):
 def test_all_robots_agree_with_gymnasium(name, usual, most):
     """Contacts in three dimensions agree to the solvers' last steps only."""
     pytest.importorskip("mujoco.mjx", reason="robots on a device need mujoco-mjx, which the extra gpu installs")
-    differences = robot_agrees(name, 100)
-    assert np.median(differences) < usual and differences.max() < most
+    found = differences(name, 100)
+    assert np.median(found) < usual and found.max() < most
 
 
 @jax.tree_util.register_dataclass
@@ -432,7 +447,7 @@ def test_the_best_policy_is_kept_on_a_device(agent, monkeypatch):
     """The first is kept, a worse one never, and one that only does better in every other episode neither."""
     state, config, workers = agent.state, agent.config.updated(keep="best"), agent.workers
     state, before = replace(state, steps=workers.steps_between_trials), workers.steps_between_trials - 1
-    assert keep_best(replace(state, steps=before), 0, workers, config) is None, "no trial is due"
+    assert keep_best(replace(state, steps=workers.first_trial - 1), 0, workers, config) is None, "no trial is due"
     first = keep_best(state, before, workers, config)
     assert first.policy is state.policy and first.episodes == TRIAL_EPISODES
     assert first.score == pytest.approx(workers.side_by_side([state.policy], 200, seed_of_trial(state, config)).mean())
@@ -444,6 +459,37 @@ def test_the_best_policy_is_kept_on_a_device(agent, monkeypatch):
         found = keep_best(replace(other, kept=replace(first, score=0.0)), before, workers, config)
         assert (found.policy is other.policy) == kept and found.score == (5.0 if kept else 0.0)
         assert found.episodes == (TRIAL_EPISODES if kept else 2 * TRIAL_EPISODES)
+
+
+def test_where_a_training_ends_its_last_policy_is_tried_once(agent, monkeypatch):
+    """Whether its last step was known beforehand, or a callback or a clock ends it."""
+    tried = []
+
+    def side_by_side(policies, *_):
+        tried.append(policies[0])
+        return np.full((2, TRIAL_EPISODES), float(len(tried)))
+
+    with closing(RSA2C.of(agent.snapshot(), device=agent.config.device)) as other:
+        other.config = other.config.updated(keep="best")
+        monkeypatch.setattr(other.workers, "side_by_side", side_by_side)
+        before = other.state.steps
+        other.learn(2 * 16 * 24)
+        assert tried == [other.state.policy] and other.state.kept.score == 1.0
+        other.learn(10**6, callback=lambda *_: False)
+        assert tried[1:] == [other.state.policy] and other.state.kept.steps == before + 3 * 16 * 24
+        other.run_epoch()
+        assert len(tried) == 2
+        other.conclude()
+        assert tried[2:] == [other.state.policy]
+        monkeypatch.setattr(other.workers, "first_trial", other.state.steps + 1)
+        other.learn(1)
+        assert len(tried) == 4, "a trial that was due is not made again"
+        last = concluded(other.state, before, other.workers, other.config.updated(keep="last"))
+        assert last is other.state and len(tried) == 4
+
+
+def test_what_environments_carry_over_stays_on_the_device(agent):
+    assert agent.state.environments and all(isinstance(each, jax.Array) for each in agent.state.environments)
 
 
 def seed_of_trial(state, config):

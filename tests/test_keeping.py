@@ -12,7 +12,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rsa2c import RSA2C, evaluate
 from rsa2c.algorithm import keeping
-from rsa2c.algorithm.keeping import keep_best
+from rsa2c.algorithm.keeping import concluded, keep_best
+from rsa2c.algorithm.schedules import doubling
 from rsa2c.algorithm.trials import first_episodes
 from rsa2c.algorithm.workers import Workers
 
@@ -100,6 +101,17 @@ def test_a_policy_that_replaces_another_was_tried_as_often(trained: RSA2C, monke
     monkeypatch.setattr(keeping, "_returns", always([1.0, 2.0, 2.0, -20.0]))
     still = keep_best(replace(state, kept=kept, epoch=99), 12_000, env, config)
     assert still is not None and still.epoch == kept.epoch and tried == [4, 4, 12, 4], "given up where it is no better"
+
+
+def test_trials_double_their_distance_until_it_is_the_usual_one() -> None:
+    marks = [steps for steps in range(1, 31) if doubling(steps, 2, 10) > doubling(steps - 1, 2, 10)]
+    assert marks == [2, 4, 8, 10, 20, 30]
+    assert [doubling(steps, 7, 7) for steps in (0, 6, 7, 13, 14, 70)] == [0, 0, 1, 1, 2, 10]
+
+
+def test_a_training_here_ends_without_a_trial_of_its_own(trained: RSA2C) -> None:
+    state, config = trained.state, trained.config
+    assert config.keep == "best" and concluded(state, 0, trained.workers, config) is state
 
 
 def test_between_trials_and_by_choice_nothing_is_tried(trained: RSA2C) -> None:

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.automatic import Sizes, check_total, last_step
 from rsa2c.algorithm.epoch import Around, EpochRecord, epoch
+from rsa2c.algorithm.keeping import concluded
 from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.robust import tell_short_ramp
 from rsa2c.algorithm.snapshot import Snapshot
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
 from rsa2c.algorithm.warmup import settled, warm_up
-from rsa2c.algorithm.workers import Workers
+from rsa2c.algorithm.workers import Workers, training_env
 from rsa2c.config import Config, make_config
-from rsa2c.envs import EnvLike, Source, make_env
+from rsa2c.envs import EnvLike, Source
 from rsa2c.envs.checks import check_same_spaces
 from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import Names
@@ -103,7 +104,7 @@ class RSA2C(SB3Methods):
     def _begun(self, source: Source, names: Names | None, preset: str, config: Config, brought: int | None) -> Snapshot:
         """Everything before the first epoch: inspect the environment, settle the sizes, warm up."""
         with limited_threads(config.threads):
-            probe = _make_env(source, config, None)
+            probe = training_env(source, config, None)
             try:
                 task, config = settled(probe, source, names, config, brought)
                 box: Any = probe.single_action_space
@@ -126,7 +127,7 @@ class RSA2C(SB3Methods):
         if workers > 1 or cluster is not None:
             return hired(source, config, task, workers, cluster)
         if self._env is None:
-            self._env = _make_env(source, config, Sizes.of(config).n_envs)
+            self._env = training_env(source, config, Sizes.of(config).n_envs)
         return Workers(self._env, config)
 
     def spread_over(self, workers: int, cluster: str | None = None) -> None:
@@ -179,13 +180,23 @@ class RSA2C(SB3Methods):
                     self.run_epoch(observe=called.observe)
                 except StopTraining:
                     break
+                if self.state.steps >= goal:
+                    self.conclude()
                 self._log(time.perf_counter() - began, self.state.steps - first)
                 if log_interval and self.epoch % log_interval == 0:
                     self.dump_logs()
                 show()
                 if not called.after_epoch(locals(), globals()) or self.state.steps >= goal:
                     break
+            if self.state.steps < goal:
+                self.conclude()
         return self
+
+    def conclude(self) -> None:
+        """Try the last policy on a device with keep="best": for whoever calls `run_epoch` until the time is up."""
+        if self.record is not None:
+            before = self.state.steps - self.record.work.steps
+            self.state = concluded(self.state, before, self.workers, self.config)
 
     def run_epoch(self, around: Around = nullcontext, observe: Observe | None = None) -> EpochRecord:
         """Train one epoch; `around(phase)` is entered around each phase, `observe` called after each step.
@@ -232,7 +243,7 @@ class RSA2C(SB3Methods):
         return self._env
 
     def _made(self, source: Source, n_envs: int | None) -> VectorEnv:
-        return _make_env(source, self._config_for(source), n_envs)
+        return training_env(source, self._config_for(source), n_envs)
 
     def _config_for(self, source: Source) -> Config:
         """The settings for environments of an agent that was begun in others, whose backend may not have these."""
@@ -286,15 +297,3 @@ class RSA2C(SB3Methods):
         if env is None and snapshot.task.is_id:
             agent._source = Source(id=snapshot.task.env_id, kwargs=snapshot.task.env_kwargs)
         return agent
-
-
-def _make_env(source: Source, config: Config, n_envs: int | None) -> VectorEnv:
-    return make_env(
-        source,
-        n_envs,
-        backend="auto" if source.vector is not None else config.backend,
-        noise_variance=config.noise_variance,
-        distractors=config.distractors,
-        distractor_kind=config.distractor_kind,
-        threads=config.threads,
-    )

@@ -1,4 +1,4 @@
-"""The fits of an epoch: Value Critic, advantages, Advantage Critic.
+"""The fits of an epoch: Value Critic, advantages, Advantage Critic; and what attribution critics are fitted to.
 
 They need sums over transitions, which every block computes where it is. Whoever holds the environments says who fits
 (`Workers.fits`); on a device the same fits are in `gpu/fitting.py`.
@@ -26,7 +26,7 @@ from rsa2c.algorithm.critics import (
 from rsa2c.algorithm.estimates import advantages, discounted_returns
 from rsa2c.algorithm.plausible import plausible, range_of_rewards, ridges
 from rsa2c.algorithm.robust import Smoothness
-from rsa2c.algorithm.samples import Block, Samples
+from rsa2c.algorithm.samples import Block, Samples, states
 from rsa2c.algorithm.state import dtype_of
 from rsa2c.algorithm.sums import Largest, Moments, Range
 from rsa2c.config import LSTD, Config, NoValue, ReleasedAdvantage
@@ -129,6 +129,18 @@ class Fits:
             fit = released.smoothed(fit, samples, covariance)
         return fit
 
+    def attributed(
+        self, samples: Samples, positions: NDArray[np.int64], estimate: Estimate, guide: str
+    ) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+        """States (k, d) of the transitions at some positions, and what is attributed there: (k, outputs) for each
+        source that `guide` names."""
+        targets = [samples.take(_lambda_returns, positions, estimate)]
+        if guide == "value+advantage":
+            targets.append(samples.take(_advantage_direction, positions, estimate))
+        elif guide == "value+policy":
+            targets.append(samples.take(_means, positions))
+        return samples.take(states, positions), targets
+
 
 def _value_sums(
     block: Block, value: RKHSFunction, gamma: float, lam: float, damped: bool
@@ -188,3 +200,19 @@ def _advantage_sums(
     if rule is not None:
         target = released.clipped_advantage(target, rule)
     return advantage_sums(block.features, batch.latents - batch.means, target, covariance)
+
+
+def _lambda_returns(block: Block, index: NDArray, estimate: Estimate) -> NDArray[np.float64]:
+    """(k, 1): advantage plus value."""
+    assert block.values is not None and block.advantage is not None, "they were estimated"
+    values = block.values[index + block.batch.segment[index]]
+    return (values + block.advantage[index] if estimate.spread > 0 else values)[:, None]
+
+
+def _advantage_direction(block: Block, index: NDArray, estimate: Estimate) -> NDArray[np.float64]:
+    """(k, m): the noise of the action times its standardised advantage."""
+    return (block.batch.latents - block.batch.means)[index] * standard_advantage(block, index, estimate)[:, None]
+
+
+def _means(block: Block, index: NDArray) -> NDArray[Any]:
+    return block.batch.means[index]

@@ -23,14 +23,15 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.work import Attribution
 from rsa2c.attribution.cme import cme_values
+from rsa2c.attribution.cuda import shapley_product_cuda
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
 from rsa2c.attribution.settings import DEFAULT_RANK
 from rsa2c.config import CME, AgreementGuidance, CriticGuidance
+from rsa2c.kernel.algebra import NUMPY, Algebra
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name
-from rsa2c.kernel.linalg import ridge_regression
 from rsa2c.kernel.rkhs import RKHSFunction
 
 SAMPLES = 20_000
@@ -153,6 +154,8 @@ class Critic:
 
 Halves = tuple[Critic, Critic]
 """Critics of the two halves of an epoch's episodes."""
+ProductValues = Callable[[Game, int], NDArray[np.float64]]
+"""Computes Shapley values (T, d, outputs) of a game by quadrature with a number of nodes."""
 
 
 def value_critic(states: NDArray, value: RKHSFunction) -> Critic:
@@ -167,6 +170,7 @@ def attribution_critics(
     kernel: str,
     centres: int,
     rng: np.random.Generator,
+    algebra: Algebra = NUMPY,
 ) -> Halves:
     """Unweighted ridge regressions of each source's targets (N, outputs) on the states (N, d), one on the rows that
     `first` (N,) marks, the other on all others.
@@ -178,23 +182,29 @@ def attribution_critics(
     y = np.column_stack([target / max(float(target.std()), 1e-12) for target in standardised])
     ends = np.cumsum([0] + [target.shape[1] for target in targets])
     sources = [slice(a, b) for a, b in pairwise(ends)]
-    one, other = (_fitted(states[rows], y[rows], sources, kernel, centres, rng) for rows in (first, ~first))
+    one, other = (_fitted(states[rows], y[rows], sources, kernel, centres, rng, algebra) for rows in (first, ~first))
     return one, other
 
 
 def _fitted(
-    x: NDArray, targets: NDArray, sources: list[slice], kernel: str, centres: int, rng: np.random.Generator
+    x: NDArray,
+    targets: NDArray,
+    sources: list[slice],
+    kernel: str,
+    centres: int,
+    rng: np.random.Generator,
+    algebra: Algebra,
 ) -> Critic:
     """The regression on some rows."""
     d = x.shape[1]
     count = min(len(x), CANDIDATES * centres)
     candidates = x[rng.choice(len(x), count, replace=False)].astype(np.float64)
     empty = Dictionary.empty(kernel_from_name(kernel, np.sqrt(d), np.ones(d)))
-    dictionary = empty.grown(candidates, CENTRE_THRESHOLD, centres)
-    phi = dictionary.features(x.dtype)(x)
-    remedy = "Lower attribution_centres"
-    coefficients = ridge_regression(phi, targets, dictionary.gram, RIDGE, "the attribution critic", remedy)
-    unexplained = np.square(targets - phi @ coefficients.astype(phi.dtype))
+    dictionary = algebra.grown(empty, candidates, CENTRE_THRESHOLD, centres)
+    coefficients, fitted = algebra.regressed(
+        dictionary, x, targets, RIDGE, "the attribution critic", "Lower attribution_centres"
+    )
+    unexplained = np.square(targets - fitted)
     explained = np.array([max(0.0, 1.0 - float(unexplained[:, s].mean())) for s in sources])
     return Critic(x, dictionary, coefficients, sources, explained, len(x), count, targets)
 
@@ -204,12 +214,21 @@ def enumerates(players: int) -> bool:
     return 2**players <= CME_PERMUTATIONS * players
 
 
-def measure(critics: Halves, rule: AgreementGuidance, rng: np.random.Generator) -> Measured:
+def product_values(device: str) -> ProductValues:
+    """What computes a game's values by quadrature: the kernels in CUDA where the training is on an NVIDIA GPU."""
+    if device != "cuda":
+        return shapley_product
+    return lambda game, nodes: shapley_product_cuda(game, nodes, "float64")[0]
+
+
+def measure(
+    critics: Halves, rule: AgreementGuidance, rng: np.random.Generator, values: ProductValues = shapley_product
+) -> Measured:
     """What two critics agree on and what each says alone: means over states of phi_i(s; f) phi_i(s; g) and of squares,
     summed over a source's outputs. Logged is the mean absolute value of both critics' mean."""
     x = np.concatenate([critic.x for critic in critics])
     states, background = _drawn(x, rule, rng)
-    one, other = (_attributions(critic, states, background, rule, rng) for critic in critics)
+    one, other = (_attributions(critic, states, background, rule, rng, values) for critic in critics)
     logged = np.abs((one + other)[:, :, 0] / 2).mean(axis=0)
     return Measured(*agreement(one, other, critics[0]), explained(critics), logged)
 
@@ -230,10 +249,12 @@ def explained(critics: Halves) -> NDArray[np.float64]:
     return np.mean([critic.explained for critic in critics], axis=0)
 
 
-def measure_value(critic: Critic, rule: CriticGuidance, rng: np.random.Generator) -> Measured:
+def measure_value(
+    critic: Critic, rule: CriticGuidance, rng: np.random.Generator, values: ProductValues = shapley_product
+) -> Measured:
     """The statistic of the Value Critic's own attributions, which nothing is checked against."""
     states, background = _drawn(critic.x, rule, rng)
-    phi = _attributions(critic, states, background, rule, rng)
+    phi = _attributions(critic, states, background, rule, rng, values)
     means = STATISTICS[rule.phi_statistic](phi).sum(axis=2).mean(axis=0)[None]
     return Measured(means, means, critic.explained, np.abs(phi[:, :, 0]).mean(axis=0))
 
@@ -248,9 +269,13 @@ def _drawn(
 
 
 def _attributions(
-    critic: Critic, states: NDArray, background: NDArray, rule: AgreementGuidance | CriticGuidance,
+    critic: Critic,
+    states: NDArray,
+    background: NDArray,
+    rule: AgreementGuidance | CriticGuidance,
     rng: np.random.Generator,
-) -> NDArray[np.float64]:  # fmt: skip
+    values: ProductValues,
+) -> NDArray[np.float64]:
     """Shapley values (T, d, outputs) of the critic in the game that the rule plays."""
     dictionary, d = critic.dictionary, states.shape[1]
     game = Game(states, background, dictionary.centres, critic.coefficients, dictionary.kernel)
@@ -266,4 +291,4 @@ def _attributions(
         )[0]
     if rule.phi_estimator == "permutation":
         return permutation_values(game, rng)
-    return shapley_product(game, min(NODES, exact_nodes(d)))
+    return values(game, min(NODES, exact_nodes(d)))

@@ -8,7 +8,8 @@ score is the mean of all its episodes. A policy that is made for errors of measu
 
 On a GPU dozens of episodes of both policies take hardly longer than one. One trial then has them all, from the same
 starts, and the newest policy is kept if it does better in both halves of its episodes. These are its first score, so
-luck has a part in that until it is tried again.
+luck has a part in that until it is tried again. Trainings there may last seconds or minutes, so the first trials come
+early, each after twice the steps of the one before, and where a training ends its last policy is tried too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rsa2c.algorithm import schedules
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.robust import trial_errors
@@ -36,9 +38,28 @@ cost nothing, and show what goes wrong in one of twenty. Trials cost about a ten
 
 def keep_best(state: TrainingState, steps_before: int, workers: Workers, config: Config) -> Kept | None:
     """The policy to act with after an epoch that began at `steps_before`: the one kept so far, or the newest."""
-    every = workers.steps_between_trials or STEPS_BETWEEN_TRIALS
-    if config.keep == "last" or state.steps // every == steps_before // every:
+    if config.keep == "last" or _trials(state.steps, workers) == _trials(steps_before, workers):
         return state.kept
+    return _tried(state, workers, config)
+
+
+def concluded(state: TrainingState, steps_before: int, workers: Workers, config: Config) -> TrainingState:
+    """The state where a training ends with an epoch that began at `steps_before`: on a device its policy is tried too,
+    if that was not due. Elsewhere trials take too long for that, and most trainings end with one."""
+    due = _trials(state.steps, workers) > _trials(steps_before, workers)
+    if config.keep == "last" or due or not workers.tries_side_by_side:
+        return state
+    return replace(state, kept=_tried(state, workers, config))
+
+
+def _trials(steps: int, workers: Workers) -> int:
+    """How many trials are due by then."""
+    every = workers.steps_between_trials or STEPS_BETWEEN_TRIALS
+    return schedules.doubling(steps, workers.first_trial or every, every)
+
+
+def _tried(state: TrainingState, workers: Workers, config: Config) -> Kept:
+    """The policy kept so far, or the newest, after a trial of both."""
     rng = generator(config, state.epoch, KEEP)
     steps = workers.episode_limit or Sizes.of(config).horizon
     errors = trial_errors(config, state.policy, workers.n_envs)
@@ -52,7 +73,7 @@ def keep_best(state: TrainingState, steps_before: int, workers: Workers, config:
             return kept
     returns = _returns(state.policy, workers, FURTHER_EPISODES, steps, rng, errors)
     if kept is not None:
-        for _ in range(state.steps // every - kept.steps // every):
+        for _ in range(_trials(state.steps, workers) - _trials(kept.steps, workers)):
             if returns.mean() > kept.score:
                 returns = np.append(returns, _returns(state.policy, workers, FIRST_EPISODES, steps, rng, errors))
         if returns.mean() <= kept.score:

@@ -6,14 +6,13 @@ The policy is re-projected on the new kernel, inside a trust region measured on 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import GaussianPolicy
-from rsa2c.algorithm.fits import Estimate, standard_advantage
+from rsa2c.algorithm.fits import Estimate
 from rsa2c.algorithm.guidance import (
     SAMPLES,
     Critic,
@@ -23,11 +22,12 @@ from rsa2c.algorithm.guidance import (
     attribution_critics,
     measure,
     measure_value,
+    product_values,
     value_critic,
 )
 from rsa2c.algorithm.importance import other_importance
 from rsa2c.algorithm.projection import ProjectionStates, on_new_metric, within_trust_region
-from rsa2c.algorithm.samples import Block, Samples, states
+from rsa2c.algorithm.samples import Samples, states
 from rsa2c.algorithm.state import ATTRIBUTE, generator
 from rsa2c.algorithm.work import Attribution, Reprojection
 from rsa2c.config import AgreementGuidance, Config, CriticGuidance, PrintedGuidance, ReleasedGuidance
@@ -74,7 +74,7 @@ def attribute_and_reweight(
     if isinstance(rule, CriticGuidance):
         assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
         critics = (value_critic(samples.take(states, np.arange(samples.n)), value),)
-        measured = measure_value(critics[0], rule, rng)
+        measured = measure_value(critics[0], rule, rng, product_values(config.device))
     else:
         critics = _halves(rule, samples, estimate, config.kernel, rng)
         measured = _measured(critics, rule, config, rng)
@@ -92,37 +92,15 @@ def _halves(
 ) -> Halves:
     """Critics of what is attributed, of the first and the second half of the episodes."""
     drawn = rng.choice(samples.n, min(samples.n, SAMPLES), replace=False)
-    targets = [samples.take(_lambda_returns, drawn, estimate)]
-    if rule.guide == "value+advantage":
-        targets.append(samples.take(_advantage_direction, drawn, estimate))
-    elif rule.guide == "value+policy":
-        targets.append(samples.take(_means, drawn))
-    first = samples.first_half(drawn)
-    return attribution_critics(samples.take(states, drawn), targets, first, kernel, rule.attribution_centres, rng)
+    x, targets = samples.workers.fits.attributed(samples, drawn, estimate, rule.guide)
+    first, centres = samples.first_half(drawn), rule.attribution_centres
+    return attribution_critics(x, targets, first, kernel, centres, rng, samples.algebra)
 
 
-def _lambda_returns(block: Block, index: NDArray, estimate: Estimate) -> NDArray[np.float64]:
-    """(k, 1): advantage plus value."""
-    assert block.values is not None and block.advantage is not None, "they were estimated"
-    values = block.values[index + block.batch.segment[index]]
-    return (values + block.advantage[index] if estimate.spread > 0 else values)[:, None]
-
-
-def _advantage_direction(block: Block, index: NDArray, estimate: Estimate) -> NDArray[np.float64]:
-    """(k, m): the noise of the action times its standardised advantage."""
-    return (block.batch.latents - block.batch.means)[index] * standard_advantage(block, index, estimate)[:, None]
-
-
-def _means(block: Block, index: NDArray) -> NDArray[Any]:
-    return block.batch.means[index]
-
-
-def _measured(
-    critics: Halves, rule: AgreementGuidance, config: Config, rng: np.random.Generator
-) -> Measured:
+def _measured(critics: Halves, rule: AgreementGuidance, config: Config, rng: np.random.Generator) -> Measured:
     """Importances of the kind that the rule names."""
     if rule.importance == "shapley":
-        return measure(critics, rule, rng)
+        return measure(critics, rule, rng, product_values(config.device))
     return other_importance(rule.importance, critics, config.distractors, (rng, generator(config, 0, ATTRIBUTE, 2)))
 
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.algorithm.batch import Batch, Coordinates, between, joined
+from rsa2c.algorithm.batch import Batch, between, joined
 from rsa2c.algorithm.sums import Moments, TreeSum
 from rsa2c.kernel.algebra import NUMPY, Algebra
+from rsa2c.kernel.metric import Metric
 
 if TYPE_CHECKING:
     from rsa2c.algorithm.workers import Workers
@@ -105,7 +106,7 @@ class Samples:
         """The raw states (k, d) of the transitions at these positions."""
         return self.take(raw_states, positions)
 
-    def measure(self, metric: Coordinates) -> None:
+    def measure(self, metric: Metric) -> None:
         """Put every block into the coordinates of another metric."""
         self.reduce(_measured, metric)
 
@@ -140,7 +141,7 @@ def steps_around(ends: NDArray[np.bool_], index: NDArray) -> NDArray[np.int64]:
     return np.stack([index - bounds[place - 1], bounds[place] - index], axis=1)
 
 
-def _measured(block: Block, metric: Coordinates) -> int:
+def _measured(block: Block, metric: Metric) -> int:
     block.batch = block.batch.measured(metric)
     return block.batch.n
 

@@ -131,7 +131,7 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
             "score": kept.score,
             "episodes": kept.episodes,
         }
-    tensors |= {f"{CARRIED}{k:03}": array for k, array in enumerate(state.environments)}
+    tensors |= {f"{CARRIED}{k:03}": np.asarray(array) for k, array in enumerate(state.environments)}
     if checkpoint:
         columns = list(snapshot.history[0]) if snapshot.history else []
         metadata["history"] = columns

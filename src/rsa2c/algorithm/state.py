@@ -7,6 +7,7 @@ exactly where it stopped.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +60,9 @@ class TrainingState:
     """Environment steps of the warm-up."""
     kept: Kept | None = None
     """The best policy so far; None before the first trial, and where the last policy is to act."""
-    environments: tuple[NDArray, ...] = ()
-    """What environments that go on from one epoch to the next carry over, (n_envs, ...) each; nothing where every epoch
-    starts afresh."""
+    environments: tuple[Any, ...] = ()
+    """What environments that go on from one epoch to the next carry over, arrays (n_envs, ...), on a device its own;
+    nothing where every epoch starts afresh."""
 
     def counted_anew(self) -> TrainingState:
         """The same, with steps that count from zero."""

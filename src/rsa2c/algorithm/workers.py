@@ -22,7 +22,7 @@ from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.samples import Samples, environments_per_block
 from rsa2c.algorithm.shares import Rollout, Share, Span
 from rsa2c.config import Config
-from rsa2c.envs import episode_limit
+from rsa2c.envs import Source, episode_limit, make_env
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,13 @@ class Workers:
     """Nothing travels here."""
     fits = Fits()
     """Who computes the fits of an epoch."""
-    environments: tuple[NDArray[Any], ...] = ()
-    """What environments carry over to the next epoch, (n_envs, ...) each; nothing where every epoch starts afresh."""
+    environments: tuple[Any, ...] = ()
+    """What environments carry over to the next epoch, arrays (n_envs, ...), on a device its own; nothing where every
+    epoch starts afresh."""
     steps_between_trials: int | None = None
     """Training steps between two trials of the policy; None leaves them to `keeping.py`."""
+    first_trial: int | None = None
+    """Training steps before the first one, from which they double; None if it comes as late as the others."""
     tries_side_by_side = False
     """Whether many episodes of several policies take hardly longer than one, with `side_by_side`."""
 
@@ -90,7 +93,7 @@ class Workers:
         per_block = environments_per_block(self.n_envs, Sizes.of(config).horizon)
         self.share = Share(env, Span(0, self.n_envs, per_block), config)
 
-    def restore(self, environments: tuple[NDArray[Any], ...]) -> None:
+    def restore(self, environments: tuple[Any, ...]) -> None:
         """Go on with what environments carried over; here every rollout starts them afresh."""
 
     def warm_up_steps(self, steps: int) -> int:
@@ -140,3 +143,16 @@ class Workers:
 
     def close(self) -> None:
         """Let go of whatever is elsewhere; environments in this process belong to the caller."""
+
+
+def training_env(source: Source, config: Config, n_envs: int | None) -> VectorEnv[Any, Any, Any]:
+    """Environments to train in, with what the configuration adds to them."""
+    return make_env(
+        source,
+        n_envs,
+        backend="auto" if source.vector is not None else config.backend,
+        noise_variance=config.noise_variance,
+        distractors=config.distractors,
+        distractor_kind=config.distractor_kind,
+        threads=config.threads,
+    )

@@ -79,6 +79,18 @@ class DeviceAlgebra(Algebra):
             raise DataError("the re-projection has no finite solution. Raise admission_threshold.")
         return replace(function, dictionary=dictionary, coefficients=coefficients)
 
+    def regressed(
+        self, dictionary: Dictionary, x: NDArray, targets: NDArray, ridge: float, name: str, remedy: str
+    ) -> tuple[NDArray[np.float64], NDArray]:
+        length, q = _rounded(len(x)), dictionary.size
+        rows, weights, aims = (padded(each, length) for each in (x, np.ones(len(x)), targets))
+        centres, scales = Centres.of(dictionary, _rounded(q)), Coordinates.of(dictionary.kernel).scales
+        with computing(self.device, double=True):
+            coefficients, fitted = map(np.asarray, fits.regressed(rows, weights, aims, centres, scales, ridge))
+        if not np.all(np.isfinite(coefficients)):
+            raise DataError(f"{name} is not finite. {remedy}.")
+        return coefficients[:q], fitted[: len(x)]
+
     def values(self, function: RKHSFunction, states: NDArray) -> NDArray[np.float64]:
         rows = padded(np.asarray(states, np.float64), _rounded(len(states)))
         centres, metric = Centres.of(function.dictionary, self.capacity), Coordinates.of(function.kernel)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rsa2c.errors import ConfigError
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import RBF, ProductKernel
+from rsa2c.kernel.metric import Metric
 
 Array = Any
 
@@ -34,9 +35,13 @@ class Coordinates(NamedTuple):
         """Those of a kernel."""
         if not isinstance(kernel, RBF):
             raise ConfigError(f"kernel={kernel.name!r} is not computed on a GPU. Use kernel='rbf', or device='cpu'.")
-        metric = kernel.metric
+        return cls.on(kernel.metric)._replace(scales=kernel.scales)
+
+    @classmethod
+    def on(cls, metric: Metric) -> Coordinates:
+        """The metric's own, not scaled."""
         knee = np.inf if metric.knee is None else metric.knee
-        return cls(metric.mean, metric.std, np.float64(metric.clip), np.float64(knee), kernel.scales)
+        return cls(metric.mean, metric.std, np.float64(metric.clip), np.float64(knee), np.ones_like(metric.mean))
 
 
 class Centres(NamedTuple):

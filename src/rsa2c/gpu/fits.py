@@ -220,6 +220,30 @@ def projected(
     return start + cho_solve(cho_factor(system), phi.T @ error / count)
 
 
+@jax.jit
+def regressed(
+    x: Array, weights: Array, targets: Array, centres: Centres, scales: Array, ridge: Any
+) -> tuple[Array, Array]:
+    """`kernel.linalg.ridge_regression` on coordinates x (N, d), and what it gives there: (capacity, m) and (N, m)."""
+    zero = jnp.zeros_like(scales)
+    metric = Coordinates(zero, zero + 1.0, jnp.inf, jnp.inf, scales)
+    start = jnp.zeros((len(centres.mask), targets.shape[1]))
+    coefficients = projected(x, weights, targets, centres, metric, start, ridge)
+    return coefficients, values(x, centres, metric, coefficients)
+
+
+@jax.jit
+def attributed(grid: Grid, fit: ValueFit, rows: Array, metric: Coordinates) -> tuple[Array, Array, Array, Array]:
+    """Of the transitions at some rows of the grid: states (k, d) in the metric's coordinates, values (k,), means (k, m)
+    and the actions' noise (k, m)."""
+
+    def taken(each: Array) -> Array:
+        return each.reshape(grid.rewards.size, *each.shape[2:])[rows].astype(jnp.float64)
+
+    means = taken(grid.means)
+    return measured(taken(grid.states), metric), taken(fit.values), means, taken(grid.latents) - means
+
+
 @partial(jax.jit, static_argnames="limit")
 def removals(x: Array, centres: Centres, coefficients: Array, excess: Any, limit: int) -> tuple[Array, Array]:
     """`dictionary.cheapest_removals` on scaled coordinates x (N, d), `excess` times, and the coefficients

@@ -6,9 +6,11 @@ Each agrees with its twin in `algorithm/fits.py` on the same transitions (`tests
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.critics import AdvantageFit, check_horizon, require_finite
@@ -88,6 +90,23 @@ class DeviceFits(Fits):
         if against is None:
             return fit
         return replace(fit, penalty=against[:q], damped_penalty=np.asarray(found[4])[:q])
+
+    def attributed(
+        self, samples: Samples, positions: NDArray[np.int64], estimate: Estimate, guide: str
+    ) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+        """What attribution critics are fitted to, in one request to the device."""
+        assert isinstance(samples, DeviceSamples) and samples.advantage is not None, "advantages were estimated"
+        metric, grid = Coordinates.on(samples.metric), samples.batch.grid
+        with computing(samples.device, double=True):
+            found = fits.attributed(grid, samples.values, positions, metric)
+            x, values, means, noise = map(np.asarray, found)
+        advantage = samples.advantage.ravel()[positions]
+        targets = [(values + advantage if estimate.spread > 0 else values)[:, None]]
+        if guide == "value+advantage":
+            targets.append(noise * estimate.standardised(advantage)[:, None])
+        elif guide == "value+policy":
+            targets.append(means)
+        return x, targets
 
 
 def _on(samples: DeviceSamples, function: RKHSFunction) -> tuple[Centres, Coordinates]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.algorithm.batch import Batch, Coordinates
+from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.samples import Block, BlockFunction, Samples, steps_around
 from rsa2c.algorithm.sums import Moments
 from rsa2c.gpu import fits
 from rsa2c.gpu.batch import DeviceBatch
 from rsa2c.gpu.device import computing
+from rsa2c.kernel.metric import Metric
 
 if TYPE_CHECKING:
     from rsa2c.gpu.workers import DeviceWorkers
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class DeviceSamples(Samples):
     """A rollout on the device: single rows are fetched, everything else is computed there."""
 
-    def __init__(self, workers: DeviceWorkers, batch: DeviceBatch, metric: Coordinates) -> None:
+    def __init__(self, workers: DeviceWorkers, batch: DeviceBatch, metric: Metric) -> None:
         self.workers, self.batch, self.metric, self.points = workers, batch, metric, 2 * batch.n
         self.algebra, self.device, self.capacity = workers.algebra, workers.device, workers.capacity
         self.ended = list(zip(batch.episode_returns.tolist(), batch.episode_lengths.tolist(), strict=True))
@@ -56,7 +57,7 @@ class DeviceSamples(Samples):
         """Without what else is known of these transitions, which would be fetched one array at a time."""
         return self.batch.states(positions)
 
-    def measure(self, metric: Coordinates) -> None:
+    def measure(self, metric: Metric) -> None:
         self.metric = metric
 
     def moments(self) -> Moments:

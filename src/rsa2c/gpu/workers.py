@@ -21,6 +21,7 @@ from rsa2c.algorithm.observing import Observe
 from rsa2c.algorithm.robust import filter_weight
 from rsa2c.algorithm.shares import Rollout
 from rsa2c.algorithm.workers import Workers
+from rsa2c.attribution import cuda
 from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep
 from rsa2c.envs import Source
 from rsa2c.errors import ConfigError, notice
@@ -49,10 +50,14 @@ class DeviceWorkers(Workers):
     steps_between_trials = 5_000_000
     """A trial has a thousand steps one after the other, as many as the rollouts of 60 epochs, but of few environments.
     So many training steps take about half a minute on Ant-v5 (results/gpu.md)."""
+    first_trial = 1_250_000
+    """After eight seconds on Ant-v5. A policy that falls soon is tried soon: the trial ends with its last episode."""
 
     def __init__(self, env: Environment, config: Config) -> None:
         check(config)
         self.device, self.env, sizes = found(config.device), env, Sizes.of(config)
+        if config.device == "cuda":
+            cuda.device()  # an attribution needs CuPy as well, and minutes later that would be learned too late
         self.n_envs, self.horizon, self.episode_limit = sizes.n_envs, sizes.horizon, env.episode_limit
         self.capacity, self.squash = sizes.capacity, config.squash
         self.algebra = DeviceAlgebra(self.device, self.capacity)
@@ -75,7 +80,7 @@ class DeviceWorkers(Workers):
         with computing(self.device, double=False):
             return jax.eval_shape(lambda key: begun(self.env, self.n_envs, key), jax.random.PRNGKey(0))
 
-    def restore(self, environments: tuple[NDArray[Any], ...]) -> None:
+    def restore(self, environments: tuple[Any, ...]) -> None:
         expected = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(self._layout)]
         if [(each.shape, each.dtype) for each in environments] != expected:
             raise ConfigError(
@@ -104,7 +109,7 @@ class DeviceWorkers(Workers):
                 carried, *made = program(carried, key, acting, errors)
                 parts.append(made)
             joined: Any = jax.tree.map(lambda *each: each[0] if times == 1 else jnp.concatenate(each), *parts)
-            self.environments = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(carried))
+            self.environments = tuple(jax.tree.leaves(carried))  # they stay on the device until a file holds them
         batch = DeviceBatch(*joined)
         self._report_lost(batch)
         return DeviceSamples(self, batch, plan.policy.mean.kernel.metric)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsa2c.kernel.dictionary import Dictionary, cheapest_removals
-from rsa2c.kernel.linalg import second_moment
+from rsa2c.kernel.linalg import ridge_regression, second_moment
 from rsa2c.kernel.metric import Metric
 from rsa2c.kernel.rkhs import RKHSFunction
 
@@ -36,6 +36,15 @@ class Algebra:
     ) -> RKHSFunction:
         """`RKHSFunction.project`."""
         return function.project(dictionary, states, ridge, start)
+
+    def regressed(
+        self, dictionary: Dictionary, x: NDArray, targets: NDArray, ridge: float, name: str, remedy: str
+    ) -> tuple[NDArray[np.float64], NDArray]:
+        """`ridge_regression` of targets (N, m) at coordinates x (N, d): coefficients (q, m), and what they give at x,
+        (N, m)."""
+        phi = dictionary.features(x.dtype)(x)
+        coefficients = ridge_regression(phi, targets, dictionary.gram, ridge, name, remedy)
+        return coefficients, phi @ coefficients.astype(phi.dtype)
 
     def values(self, function: RKHSFunction, states: NDArray) -> NDArray[np.float64]:
         """(N, m): the function at raw states (N, d)."""

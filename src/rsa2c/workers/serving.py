@@ -11,8 +11,9 @@ import cloudpickle
 
 from rsa2c.algorithm.shares import Share, Span
 from rsa2c.algorithm.threads import limited_threads
+from rsa2c.algorithm.workers import training_env
 from rsa2c.config import Config
-from rsa2c.envs import Source, make_env
+from rsa2c.envs import Source
 from rsa2c.envs.modules import use_module, was_typed
 from rsa2c.errors import EnvError, RSA2CError, described
 from rsa2c.workers.software import processor, software
@@ -62,10 +63,8 @@ class Server:
             source, config, span, typed = pickle.loads(self._contents)
             if typed:
                 use_module(source.id)
-            names = ("noise_variance", "distractors", "distractor_kind")
-            options = {name: getattr(config, name) for name in names}
             with limited_threads(config.threads):
-                env = make_env(source, span.count, backend=config.backend, threads=config.threads, **options)
+                env = training_env(source, config, span.count)
             self._share = Share(env, span, config), config.threads
         return self._share
 
