@@ -50,6 +50,8 @@ JUDGING = 20.0
 """Seconds left for the last trials after the last training."""
 COMPILING = 90.0
 """Seconds that the first training in an environment may take longer than it was given."""
+METRICS_EVERY = 10
+"""Epochs between the rows of metrics that a measurement holds: how noise, steps and fits went."""
 SHORTEST = 10.0
 """Seconds below which a training is not worth beginning."""
 
@@ -223,7 +225,8 @@ def trained(rules: Rules, seed: int, given: float, to: Connection) -> None:
                 next_trial = now - compiled + rules.between
                 found = saved(rules, agent, seed, now, compiled, kept_steps, over)
                 kept_steps = found[-1].steps if len(found) > 1 else kept_steps
-                to.send((found, {**facts, "epochs": agent.epoch, "states": agent.dictionary_sizes}))
+                metrics = [row for row in agent.history if row["epoch"] % METRICS_EVERY == 0]
+                to.send((found, {**facts, "epochs": agent.epoch, "states": agent.dictionary_sizes, "metrics": metrics}))
                 saving = time.perf_counter() - began - now
             if over:
                 break

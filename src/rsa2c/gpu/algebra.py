@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +29,7 @@ class DeviceAlgebra(Algebra):
 
     def __init__(self, device: Any, capacity: int) -> None:
         self.device, self.capacity = device, capacity
+        self._placed: list[tuple[NDArray, Any]] = []
 
     def grown(self, dictionary: Dictionary, states: NDArray, threshold: float, limit: int) -> Dictionary:
         limit = min(limit, len(states))
@@ -69,8 +71,8 @@ class DeviceAlgebra(Algebra):
         self, function: RKHSFunction, dictionary: Dictionary, states: NDArray, ridge: float, start: NDArray
     ) -> RKHSFunction:
         targets = self.values(replace(function, offset=np.zeros(1)), states)
-        length = _rounded(len(states))
-        rows, weights, aims = (padded(each, length) for each in (states, np.ones(len(states)), targets))
+        rows, length = self._rows(states), _rounded(len(states))
+        weights, aims = (padded(each, length) for each in (np.ones(len(states)), targets))
         centres, metric = Centres.of(dictionary, self.capacity), Coordinates.of(dictionary.kernel)
         with computing(self.device, double=True):
             found = fits.projected(rows, weights, aims, centres, metric, padded(start, self.capacity), ridge)
@@ -92,8 +94,19 @@ class DeviceAlgebra(Algebra):
         return coefficients[:q], fitted[: len(x)]
 
     def values(self, function: RKHSFunction, states: NDArray) -> NDArray[np.float64]:
-        rows = padded(np.asarray(states, np.float64), _rounded(len(states)))
+        rows = self._rows(states)
         centres, metric = Centres.of(function.dictionary, self.capacity), Coordinates.of(function.kernel)
         with computing(self.device, double=True):
             found = fits.values(rows, centres, metric, padded(function.coefficients, self.capacity))
         return np.asarray(found)[: len(states)] + function.offset
+
+    def _rows(self, states: NDArray) -> Any:
+        """Padded states on the device, where those asked for last are already: the trust region of a change of metric
+        asks for the same two samples again and again."""
+        for known, rows in self._placed:
+            if known is states:
+                return rows
+        with computing(self.device, double=True):
+            rows = jax.device_put(padded(np.asarray(states, np.float64), _rounded(len(states))), self.device)
+        self._placed = [*self._placed[-1:], (states, rows)]
+        return rows
