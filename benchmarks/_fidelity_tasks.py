@@ -78,12 +78,17 @@ TASKS = {
 }
 
 
+def path_of(name: str, seed: int, folder: Path) -> Path:
+    """Where the agent of a task and a seed is."""
+    return folder / f"{name.replace('/', '-').replace(' ', '-')}__s{seed}.safetensors"
+
+
 def trained(name: str, seed: int, folder: Path, steps: int | None = None) -> RSA2C:
     """The agent of a task and a seed: from its file if there is one, else trained and saved there.
 
     `steps` are the task's unless given.
     """
-    path = folder / f"{name.replace('/', '-').replace(' ', '-')}__s{seed}.safetensors"
+    path = path_of(name, seed, folder)
     if not path.exists():
         task = TASKS[name]
         folder.mkdir(parents=True, exist_ok=True)

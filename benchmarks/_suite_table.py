@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from _earlier import EARLIER, RULE, SIGN, earlier, latest, mark
 from _rl_zoo import ALGORITHMS, PUBLISHED, SOURCE
-from _suite_tasks import EARLIER, FURTHER, GAP, GOAL, LEFT_OUT_FROM, RETURN, TARGETS, Target, earlier, left_out
+from _suite_tasks import FURTHER, GAP, GOAL, LEFT_OUT_FROM, RETURN, TARGETS, Target, left_out
 from rsa2c import statistics
 from rsa2c.algorithm.keeping import FIRST_EPISODES, FURTHER_EPISODES, STEPS_BETWEEN_TRIALS
 from rsa2c.statistics import Estimate
@@ -45,8 +46,7 @@ policy.
   an installation compiles for some seconds. *MiB*: the largest peak memory of a training process.
 - *states*: remembered states of actor and value critic, mean over seeds.
 - *met*: whether the mean over seeds reaches the bar or the dream.
-- ¹: of the guidance before the present one, by shadow features instead of agreement ([what guidance is
-  worth](../docs/method.md#what-guidance-is-worth)); `null=shadows` in the rows.
+- {SIGN}: of {RULE}; `{EARLIER}` in the rows.
 """
 
 
@@ -157,13 +157,7 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def answers(rows: Sequence[Row], target: Target, algorithm: str = OURS) -> list[Row]:
     """The rows of an algorithm that a target asks for: those of the present guidance, else those of the earlier."""
-    found = [row for row in rows if _answers(row, target) and row["algorithm"] == algorithm]
-    return [row for row in found if not row["variant"]] or found
-
-
-def mark(rows: Sequence[Row]) -> str:
-    """A footnote's sign if rows are of the earlier guidance."""
-    return "¹" if any(row["variant"] for row in rows) else ""
+    return latest([row for row in rows if _answers(row, target) and row["algorithm"] == algorithm])
 
 
 def _answers(row: Row, target: Target, variants: Sequence[str] = WHOLE) -> bool:

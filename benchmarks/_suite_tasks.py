@@ -70,15 +70,6 @@ FURTHER = (
 """Ten environments that nobody tuned for: three of Gymnasium, five of dm_control and two of MuJoCo Playground. The last
 seven are EnvPool's."""
 
-EARLIER = "null=shadows"
-"""Marks the rows of the guidance before the present one, which had a null level from permuted shadow features."""
-
-
-def earlier(variant: str) -> str:
-    """A variant's name in rows of the earlier guidance."""
-    return "+".join(part for part in (variant, EARLIER) if part)
-
-
 LEFT_OUT_FROM = ("Hopper-v5", "Walker2d-v5", "HalfCheetah-v5")
 
 

@@ -14,9 +14,11 @@ import argparse
 
 import rsa2c
 from _attacked import EPSILON, PUBLISHED, PUBLISHED_METHODS, SEED
+from _earlier import note
 from _provenance import write
 from rsa2c.adversary import learn_attack
 from rsa2c.robustness.attacks import Attack, make_attack
+from rsa2c.zoo import cards
 
 KINDS = ("random", "mad", "critic")
 
@@ -46,7 +48,8 @@ def main() -> None:
     learned = ("learned",) if options.learn else ()
     heads = ("environment", "epsilon", "no attack", *KINDS, *learned, *PUBLISHED_METHODS)
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for env_id in options.environments.split(","):
+    environments = options.environments.split(",")
+    for env_id in environments:
         ours = [f"{each:,.0f}" for each in returns(env_id, options.episodes, options.learn)]
         theirs = [f"{clean:,} / {worst:,}" for clean, worst in PUBLISHED[env_id]]
         lines.append(f"| {env_id} | {EPSILON[env_id]:g} | {' | '.join([*ours, *theirs])} |")
@@ -55,7 +58,7 @@ def main() -> None:
 Mean return of the zoo's agents (`rsa2c zoo`), one for each robot, not chosen by score and not trained for attacks, over
 {options.episodes} episodes. Every feature of every observation is perturbed by at most epsilon of its standard
 deviations: at random, or by projected gradient ascent to change the action most (`mad`) or to lower the agent's own
-value (`critic`).{adversary}
+value (`critic`).{adversary} {note(cards()[env_id].path for env_id in environments)}
 
 {chr(10).join(lines)}
 

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 import rsa2c
+from _earlier import RULE, SIGN, mark
 from _provenance import RESULTS, command, write
 from rsa2c.robustness.attacks import ATTACKS, make_attack, output_attacks
 from rsa2c.robustness.bounds import paper_quantities
 from rsa2c.robustness.regions import Region
 from rsa2c.runs.folder import Run
 from rsa2c.runs.provenance import provenance
-from rsa2c.runs.training import load_policy, longest_episode, train_run
+from rsa2c.runs.training import load_policy, train_run
 
 PIECES = RESULTS / "certificates"
 COMMIT = provenance()["commit"]
@@ -91,13 +92,13 @@ def measured(policy: Any, episodes: int) -> dict[str, Any]:
         parts = (agent.policy, agent.value, agent.background, float(agent.config.gamma), states)
         theory = [str(line) for line in paper_quantities(*parts, region, np.random.default_rng(0))]
         piece = {"tightness": tightness(agent), "theory": theory, "std": std.tolist(),
-                 "max_steps": longest_episode(agent)}  # fmt: skip
+                 "max_steps": agent.longest_episode}  # fmt: skip
     else:
         own = _piece(policy.env_id, "rsa2c-kme")
         piece = {"std": own["std"], "max_steps": own["max_steps"]}
     rows = returns(policy, np.array(piece["std"]), piece["max_steps"], episodes)
     return {"environment": policy.env_id, "command": command(), "commit": COMMIT, "episodes": episodes,
-            "returns": rows, **piece}  # fmt: skip
+            "variant": "", "returns": rows, **piece}  # fmt: skip
 
 
 def _piece(env_id: str, algorithm: str) -> dict[str, Any]:
@@ -134,7 +135,10 @@ def page() -> str:
             lines.append(f"\n{piece['environment']}, l2 errors of 0.05 standard deviations at 32 visited states:\n")
             lines += [f"- {line}" for line in piece["theory"]]
     lines += ["", "Measured by:", ""]
-    lines += [f"- `{piece['command']}`, {piece['episodes']} episodes, at {piece['commit']}" for piece in pieces]
+    lines += [f"- `{piece['command']}`, {piece['episodes']} episodes, at {piece['commit']}{mark([piece])}"
+              for piece in pieces]  # fmt: skip
+    if mark(pieces):
+        lines += ["", f"{SIGN}: of {RULE}."]
     return "\n".join(lines)
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from _earlier import note
 from _fidelity_measures import CERTAIN, FUNCTIONS, across_seeds, against_truth, guide_and_explained, ignored_shares
-from _fidelity_tasks import LQR, TASKS, trained
+from _fidelity_tasks import LQR, TASKS, path_of, trained
 from _provenance import write
 from _suite_table import table
 from rsa2c import RSA2C, statistics
@@ -82,7 +83,9 @@ def main() -> None:
     options = parsed()
     check_names("--only", options.only, TASKS)
     agents = {name: _agents(name, options) for name in options.only}
-    write(options.page, TITLE, page(agents, options.zoo))
+    files = [path_of(name, seed, options.folder) for name, found in agents.items() for seed in range(len(found))]
+    files += [cards()[name].path for name in options.zoo]
+    write(options.page, TITLE, f"{note(files)}\n\n{page(agents, options.zoo)}".strip())
 
 
 def parsed() -> argparse.Namespace:

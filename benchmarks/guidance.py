@@ -20,10 +20,11 @@ from typing import Any
 
 import yaml
 
+from _earlier import earlier
 from _guidance_table import write_page
 from _suite_run import read_rows
 from _suite_table import WHOLE
-from _suite_tasks import MILLION, Task, earlier
+from _suite_tasks import MILLION, Task
 from rsa2c.baselines.settings import BASELINES
 from rsa2c.config import default_timesteps
 from rsa2c.envs.distractors import KINDS

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from _earlier import mark
 from _rl_zoo import PUBLISHED
-from _suite_table import answers, mark
+from _suite_table import answers
 from _suite_tasks import RETURN, TARGETS, Target
 
 ROOT = Path(__file__).parent.parent

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from _attacked import EPISODES, EPSILON, KINDS, NOISE, PUBLISHED, PUBLISHED_METHODS
+from _earlier import RULE, SIGN, earlier, latest, mark
 from _suite_run import NOISY_EPISODES
 from _suite_table import Row, estimate, interval, origin, table
 from _suite_tasks import MILLION, Task
@@ -74,6 +75,7 @@ observation ({NOISY_EPISODES} episodes), in raw units.
   (`critic`), over {EPISODES} episodes; beside it, Gaussian noise of {NOISE:g} such standard deviations.
 - *certified radius*: Euclidean size of errors up to which no action moves by more than a tenth of its range, proven;
   the median over visited states, mean over seeds.
+- {SIGN}: of {RULE}.
 """
 
 
@@ -129,20 +131,26 @@ def write_page(rows: Sequence[Row], path: Path) -> Path:
     return path
 
 
+def answers(rows: Sequence[Row], name: str) -> list[Row]:
+    """The rows of a way to train: those of the present guidance, else those of the earlier."""
+    return latest([row for row in rows if row["variant"] in (name, earlier(name))])
+
+
 def _section(rows: Sequence[Row]) -> str:
     levels = rows[0]["noise"]
     columns = ("trained with", "seeds", "no noise", *(f"variance {level:g}" for level in levels), "certified radius",
                "minutes")  # fmt: skip
     lines = []
     for name in METHODS:
-        found = [row for row in rows if row["variant"] == name]
+        found = answers(rows, name)
         if not found:
             continue
         noisy = [interval(mean([row["noisy"][i] for row in found])) for i in range(len(levels))]
         radii = [row["radius"] for row in found if "radius" in row]
         radius = f"{sum(radii) / len(radii):.3g}" if radii else "-"
         minutes = sum(row["seconds"] for row in found) / len(found) / 60
-        lines.append([name, f"{len(found)}", interval(estimate(found)), *noisy, radius, f"{minutes:.1f}"])
+        seeds = f"{len(found)}{mark(found)}"
+        lines.append([name, seeds, interval(estimate(found)), *noisy, radius, f"{minutes:.1f}"])
     return table(columns, lines)
 
 
@@ -150,10 +158,10 @@ def _attacks(rows: Sequence[Row]) -> str:
     """Returns under noise and attacks of those rows that were judged so."""
     lines = []
     for name in METHODS:
-        found = [row for row in rows if row["variant"] == name and "attacked" in row]
+        found = [row for row in answers(rows, name) if "attacked" in row]
         if found:
             returns = [interval(mean([row["attacked"][kind] for row in found])) for kind in ("noise", *KINDS)]
-            lines.append([name, f"{len(found)}", interval(estimate(found)), *returns])
+            lines.append([name, f"{len(found)}{mark(found)}", interval(estimate(found)), *returns])
     return table(("trained with", "seeds", "no noise", f"noise of {NOISE:g}", *KINDS), lines)
 
 

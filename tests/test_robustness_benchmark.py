@@ -15,6 +15,9 @@ from benchmark_runs import BENCHMARKS, queued
 
 sys.path.append(str(BENCHMARKS))
 import _attacked
+import _earlier
+import robustness as robustness_page
+from rsa2c.zoo import cards
 
 robustness = partial(queued, "robustness")
 
@@ -61,6 +64,17 @@ def test_the_page_has_intervals(tmp_path):
     assert "| plain | 1 | 3,000 | 2,500 | 1,500 | 1,900 |" in page
     assert page.count("| ppo |") == 1, "it was not attacked"
     assert "| ppo | 3 | 1,000 [751.6, 1,248] | 900.0 [651.6, 1,148] |" in page
+
+
+def test_rows_of_the_earlier_guidance_are_marked_and_give_way_to_those_of_the_present_one():
+    row = {"noise": [0.01], "noisy": [0.0], "seconds": 60.0}
+    old = {**row, "variant": _earlier.earlier("plain"), "mean": 1.0}
+    now, peer = {**row, "variant": "plain", "mean": 2.0}, {**row, "variant": "ppo", "mean": 3.0}
+    assert _earlier.note([cards()["Pendulum-v1"].path]).startswith("All 1 agents")
+    section = robustness_page._section([old, peer])
+    assert "| plain | 1¹ | 1.0 | 0.0 |" in section and "| ppo | 1 | 3.0 |" in section
+    section = robustness_page._section([old, now, peer])
+    assert "| plain | 1 | 2.0 | 0.0 |" in section and "¹" not in section
 
 
 @pytest.fixture(scope="module")
