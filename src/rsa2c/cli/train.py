@@ -69,7 +69,8 @@ def train(arguments: list[str]) -> None:
     """Train an agent in a new run folder.
 
     Ctrl-C keeps the last whole epoch, and `rsa2c resume` continues from there to exactly the same result (sac and ppo
-    start over). --help shows the settings people change, --help-all shows all of them.
+    start over). `rsa2c train ENV --help` shows the settings people change, with that environment's values; --help-all
+    shows all of them.
     """
     everything = "--help-all" in arguments
     arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
