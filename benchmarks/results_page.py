@@ -49,9 +49,9 @@ one variant that is another: where Uniform SHAP was not trained, its rows have A
 
 `default` is what that preset was at the commits that each study names. One general rule has taken its place nearly
 everywhere since the studies of Pendulum-v1 and the LQR task were run; `results/suite.md` measures it. Other studies say
-at their head whether their runs are of an earlier version. All runs of `default` have the guidance before the present
-one, by shadow features instead of agreement ([what guidance is worth](method.md#what-guidance-is-worth)). The preset
-`paper` has not changed.
+at their head whether their runs are of an earlier version. All guided runs of `default` have the guidance before the
+present one, by shadow features instead of agreement ([what guidance is worth](method.md#what-guidance-is-worth)). The
+preset `paper` has not changed.
 
 The paper is "{title}" by {authors}; its code is at {code}.
 
