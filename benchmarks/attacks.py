@@ -11,6 +11,7 @@ ours: the median agent of 21 or 30 trainings on version 2 of the environments, u
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 
 import rsa2c
 from _attacked import EPSILON, PUBLISHED, PUBLISHED_METHODS, SEED
@@ -45,33 +46,38 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=50)
     parser.add_argument("--learn", type=int, default=0, metavar="STEPS")
     options = parser.parse_args()
-    learned = ("learned",) if options.learn else ()
+    environments = options.environments.split(",")
+    measured = {env_id: returns(env_id, options.episodes, options.learn) for env_id in environments}
+    body = page(measured, options.episodes, options.learn)
+    print("written to", write("attacks", "Attacks on what robots see", body))
+
+
+def page(measured: Mapping[str, Sequence[float]], episodes: int, steps: int = 0) -> str:
+    """What was measured of each environment's agent, beside published figures; an adversary was trained for `steps`."""
+    learned = ("learned",) if steps else ()
     heads = ("environment", "epsilon", "no attack", *KINDS, *learned, *PUBLISHED_METHODS)
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    environments = options.environments.split(",")
-    for env_id in environments:
-        ours = [f"{each:,.0f}" for each in returns(env_id, options.episodes, options.learn)]
+    for env_id, each in measured.items():
+        ours = [f"{mean:,.0f}" for mean in each]
         theirs = [f"{clean:,} / {worst:,}" for clean, worst in PUBLISHED[env_id]]
         lines.append(f"| {env_id} | {EPSILON[env_id]:g} | {' | '.join([*ours, *theirs])} |")
-    adversary = f" `learned` is an adversary that RSA2C trained for {options.learn:,} steps." if options.learn else ""
-    body = f"""\
+    adversary = f" `learned` is an adversary that RSA2C trained for {steps:,} steps." if steps else ""
+    return f"""\
 Mean return of the zoo's agents (`rsa2c zoo`), one for each robot, not chosen by score and not trained for attacks, over
-{options.episodes} episodes. Every feature of every observation is perturbed by at most epsilon of its standard
+{episodes} episodes. Every feature of every observation is perturbed by at most epsilon of its standard
 deviations: at random, or by projected gradient ascent to change the action most (`mad`) or to lower the agent's own
-value (`critic`).{adversary} {note(cards()[env_id].path for env_id in environments)}
+value (`critic`).{adversary} {note(cards()[env_id].path for env_id in measured)}
 
 {chr(10).join(lines)}
 
 The last four columns are published figures without an attack and under the strongest of several, on version 2 of the
 environments; all but PPO's are of agents trained for attacks of this size. PPO's, SA-PPO's and ATLA-PPO's are the
 median agent of 21 trainings under the strongest of six attacks
-([ATLA](https://github.com/huanzhang12/ATLA_robust_RL), README, commit 8bde894). WocaR-PPO's are what its authors report
-of their paper, the median of 30 trainings under the strongest of their own attacks
-([WocaR-RL](https://github.com/umd-huang-lab/WocaR-RL), WocaR-PPO/README.md, commit c28a618), so they compare with the
-other three only roughly. The attacks include Robust Sarsa and adversaries that were learned, which are stronger than
+([ATLA](https://github.com/huanzhang12/ATLA_robust_RL), README, commit 8bde894). WocaR-PPO's are from its authors
+([WocaR-RL](https://github.com/umd-huang-lab/WocaR-RL), WocaR-PPO/README.md, commit c28a618): the median of 30 trainings
+under the strongest of their own attacks, so they compare with the other three only roughly. The attacks include Robust Sarsa and adversaries that were learned, which are stronger than
 ours. So the columns say how large these perturbations are; they do not decide which method is better.
 """
-    print("written to", write("attacks", "Attacks on what robots see", body))
 
 
 if __name__ == "__main__":
