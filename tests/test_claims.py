@@ -203,8 +203,8 @@ def test_a_claim_on_time_fails_by_one_method_and_holds_only_with_all(tmp_path):
     assert found.comparisons[0].verdict == HOLDS
     kme_only = dataclasses.replace(paper.claim("ppo_slower"), against=("rsa2c-kme",))
     assert claims.judge(Selection([], timed), kme_only, PENDULUM, "default").verdict == HOLDS
-    few = alone(tmp_path, rows("ppo", 8.0, seeds=3), rows("rsa2c", 0.2, seeds=3))
-    assert claims.judge(Selection([], few), kme_only, PENDULUM, "default").verdict == OPEN, "five seeds for clocks too"
+    few = alone(tmp_path, rows("ppo", 8.0, seeds=4), rows("rsa2c", 0.2, seeds=4))
+    assert claims.judge(Selection([], few), kme_only, PENDULUM, "default").verdict == OPEN, "five seeds for clocks"
 
 
 def test_every_variant_that_was_timed_alone_counts(tmp_path):
@@ -212,6 +212,31 @@ def test_every_variant_that_was_timed_alone_counts(tmp_path):
     assert verdict("ppo_slower", alone=timed) == HOLDS
     assert verdict("lower_runtime_than_sac", alone=timed) == HOLDS
     assert verdict("modest_runtime_overhead", alone=timed) == FAILS, "CME takes half as long again"
+
+
+def test_rows_say_their_environment_and_preset(tmp_path):
+    claim = paper.claim("fastest_to_solution_ant")
+    agents = ("rsa2c", "rsa2c-cme", "sac", "ppo")
+    timed = alone(tmp_path, *(rows(agent, 1.0 + 9.0 * number, environment="Ant-v5")
+                              for number, agent in enumerate(agents)))  # fmt: skip
+    assert claims.judge(Selection([], timed), claim, "Ant-v5", "default").verdict == HOLDS
+    assert claims.judge(Selection([], timed), claim, "Ant-v5", "paper").verdict == SHARED
+    timed = alone(tmp_path, rows("ppo", 8.0), *(rows(agent, 0.2, preset="paper") for agent in agents[:2]))
+    assert claims.judge(Selection([], timed), paper.claim("ppo_slower"), PENDULUM, "paper").verdict == HOLDS
+    assert claims.judge(Selection([], timed), paper.claim("ppo_slower"), PENDULUM, "default").verdict == SHARED
+
+
+@pytest.mark.parametrize(("late", "said"), [(2.0, HOLDS), (4.0, FAILS)])
+def test_growth_is_seen_in_whole_trainings_alone(tmp_path, late, said):
+    points = [[0.0, 25.0, 50.0, 75.0, 100.0], [0.0, 2.0, 4.0, 6.0, 6.0 + late]]
+    whole = [{name: value for name, value in row.items() if name not in ("before", "seconds")} | {"curve": points}
+             for agent in ("rsa2c", "rsa2c-cme") for row in rows(agent, 1.0)]  # fmt: skip
+    study = Selection([], alone(tmp_path, whole, rows("rsa2c", 0.2)))
+    assert len(study.alone) == 18
+    found = claims.judge(study, paper.claim("cost_scales_with_dictionary"), PENDULUM, "default")
+    assert found.verdict == said
+    slower = claims.judge(study, paper.claim("modest_runtime_overhead"), PENDULUM, "default")
+    assert slower.missing == ["rsa2c-cme", "advanced-ac"], "a whole training says nothing of the solution"
 
 
 def test_time_must_agree_on_every_simulator(tmp_path):
@@ -239,7 +264,8 @@ def test_a_study_finds_runs_timed_alone_beside_it(tmp_path):
     alone(tmp_path, *SLOWEST_SAC)
     page, *_ = reproduce.write("pendulum", several(OURS), tmp_path / "pendulum")
     (line,) = [line for line in page.read_text("utf-8").splitlines() if "SAC reaches the solution threshold" in line]
-    assert f"| {FAILS} | CPU clock, each run alone on a machine; the paper timed sac and ppo on a GPU |" in line
+    assert "; CPU clock, each run alone on a machine; the paper timed sac and ppo on a GPU |" in line
+    assert f"| {FAILS} |" in line
 
 
 def test_rows_that_are_no_measurement_alone_are_left_out(tmp_path):
@@ -484,19 +510,22 @@ def test_lqr_is_judged_by_speed_and_by_spread():
 
 
 def basis(id, environment=PENDULUM, preset="default", alone=()):
-    records = several(OURS, environment=environment, preset=preset)
-    return verdicts.rests_on(Selection(records, alone), paper.claim(id), environment, preset)
+    study = Selection(several((*OURS, "advanced-ac", "ppo"), environment=environment, preset=preset), alone)
+    return verdicts.rests_on(study, claims.judge(study, paper.claim(id), environment, preset))
 
 
 def test_a_verdict_says_what_it_rests_on(tmp_path):
-    assert basis("mild_noise_drop") == "noise at evaluation only, levels as variances; CPU a processor"
+    assert basis("mild_noise_drop") == (
+        "guidance by the attribution critic; noise at evaluation only, levels as variances; CPU a processor"
+    )
     assert basis("kme_order_late") == "attributions of the attribution critic during training; CPU a processor"
     assert basis("kme_order_late", preset="paper").startswith("attributions of the Value Critic")
-    assert basis("lighter_walker", WALKER) == "counted, with the dictionaries at the end of training"
-    assert basis("ppo_slower") == "no run was timed alone; the paper timed ppo on a GPU"
+    critic = "guidance by the attribution critic"
+    assert basis("memory_controlled") == f"{critic}; dictionaries at the end of training"
+    assert basis("ppo_slower") == f"{critic}; no run was timed alone; the paper timed ppo on a GPU"
     timed = alone(tmp_path, *SLOWEST_SAC)
-    assert basis("modest_runtime_overhead", alone=timed) == "CPU clock, each run alone on a machine"
-    assert basis("capacity_bottleneck_ant", "Ant-v5").startswith("one run can refute it; final evaluation")
+    assert basis("modest_runtime_overhead", alone=timed) == f"{critic}; CPU clock, each run alone on a machine"
+    assert basis("capacity_bottleneck_ant", "Ant-v5").startswith(f"one run can refute it; {critic}; final evaluation")
 
 
 def test_every_claim_rests_on_something_and_its_note_is_beside_its_verdict():

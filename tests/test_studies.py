@@ -8,8 +8,13 @@ import pytest
 from rsa2c import reproduce
 from rsa2c.reproduce import claims, figures, paper, tables, verdicts
 from rsa2c.reproduce.archive import append_records
+from rsa2c.reproduce.earlier import earlier_settings
+from rsa2c.reproduce.findings import HOLDS, OPEN
 from rsa2c.reproduce.present import present
 from rsa2c.reproduce.selection import TWINS, Selection
+from rsa2c.reproduce.settling import settle
+from rsa2c.reproduce.versions import Plan, conflict, fingerprint, settings_of
+from rsa2c.runs.grid import Job
 from rsa2c.runs.names import without_seed
 from test_claims import ABLATIONS, OURS, PENDULUM, WALKER, made, several
 
@@ -59,10 +64,9 @@ def test_a_claim_about_it_is_judged_by_those_runs_and_says_so():
     study, full = Selection(without), Selection([*without, *several([UNIFORM], mean=-400.0)])
     found, expected = (claims.judge(each, claim, PENDULUM, "default") for each in (study, full))
     assert found.verdict == expected.verdict and str(found) == str(expected) and not found.missing
-    basis = verdicts.rests_on(study, claim, PENDULUM, "default")
-    assert f"{UNIFORM} by the runs of {ADVANCED}" in basis
-    assert UNIFORM not in verdicts.rests_on(full, claim, PENDULUM, "default")
-    assert UNIFORM not in verdicts.rests_on(study, paper.claim("comparable_returns"), PENDULUM, "default")
+    other = claims.judge(study, paper.claim("comparable_returns"), PENDULUM, "default")
+    assert f"{UNIFORM} by the runs of {ADVANCED}" in verdicts.rests_on(study, found)
+    assert UNIFORM not in verdicts.rests_on(full, expected) and UNIFORM not in verdicts.rests_on(study, other)
 
 
 @pytest.mark.parametrize("target", ["walker", "ant"])
@@ -79,7 +83,12 @@ def walked(algorithm, seed, steps, **changes):
     return made(algorithm, seed, environment=WALKER, run=run, grid="ablation", steps=steps, **changes)
 
 
-ASKED = {without_seed(walked(name, 0, 0).run): 1_000_000 for name in (*OURS, ADVANCED)}
+def plan(algorithm, **fields):
+    job = Job(WALKER, algorithm, "default", 1_000_000, {"seed": 0, **fields})
+    return without_seed(job.run_id), Plan("walker", "ablation", 5, job)
+
+
+ASKED = dict(plan(name) for name in (*OURS, ADVANCED))
 
 
 def test_records_of_other_steps_are_shown_until_there_are_others():
@@ -92,6 +101,60 @@ def test_records_of_other_steps_are_shown_until_there_are_others():
     shown, (remark,) = present([*old, *new], ASKED)
     assert shown == new and "6 runs" in remark and remark.endswith("they are left out")
     assert present(new, ASKED) == (new, [])
+
+
+def test_records_of_other_settings_are_of_an_earlier_version():
+    today = settings_of(ASKED[without_seed(walked(OURS[0], 0, 0).run)].job)
+    assert "seed" not in today and "epochs_between_evaluations" not in today and today["guidance"] == "agreement"
+    then = {**today, "guidance": "shadow", "kl": "0.5", "gone": "1"}
+    old = [walked(OURS[0], seed, 1_001_600, settings=then) for seed in range(3)]
+    shown, (said,) = present(old, ASKED)
+    assert shown == old and said.startswith("3 runs of the grid ablation were trained with an earlier version")
+    new, unknown = walked(OURS[0], 0, 1_001_600, settings=today), walked(OURS[1], 0, 1_001_600)
+    shown, (said,) = present([*old, new, unknown], ASKED)
+    assert shown == [new, unknown] and said.endswith("they are left out")
+    table = earlier_settings(Selection([*old, new, unknown], plans=ASKED))
+    (row,) = table.rows
+    assert row[2] == OURS[0] and row[-1] == f"guidance shadow (agreement), kl 0.5 ({today['kl']})"
+    grids = tables.runs(Selection([*old, new, unknown], plans=ASKED))
+    assert grids.column("settings") == ["today's and earlier and not recorded"]
+    assert figures.newest(Selection([], plans=ASKED), [*old, new]) == [new]
+
+
+def test_runs_of_other_settings_are_not_compared():
+    kme, cme, plain = (settings_of(plan(name)[1].job) for name in (*OURS, ADVANCED))
+    assert conflict([walked(OURS[0], 0, 1, settings=kme), walked(OURS[1], 0, 1, settings=cme),
+                     walked(ADVANCED, 0, 1, settings=plain), walked("rkhs-ac", 0, 1)]) == ""  # fmt: skip
+    old = {**kme, "guidance": "shadow", "kl": "0.5"}
+    said = conflict([walked(OURS[0], 0, 1, settings=kme), walked(OURS[0], 1, 1, settings=old)])
+    assert said == "some guidance=agreement, others guidance=shadow, and 1 more"
+    said = conflict([walked(ADVANCED, 0, 1, settings=plain), walked(OURS[0], 1, 1, settings=old)])
+    assert said == f"advanced-ac kl={plain['kl']}, rsa2c-kme kl=0.5", "guidance is what makes them variants"
+
+    def judged(settings):
+        guided = [walked(name, seed, 1, mean=280.0, settings=settings) for name in OURS for seed in range(4)]
+        others = [walked(ADVANCED, seed, 1, mean=200.0 + seed, settings=plain) for seed in range(4)]
+        study = Selection([*guided, *others], plans=ASKED)
+        return study, claims.judge(study, paper.claim("improves_returns"), WALKER, "default")
+
+    assert judged(kme)[1].verdict == HOLDS
+    study, found = judged(old)
+    assert found.verdict == OPEN and not found.comparisons
+    assert "rsa2c-kme against advanced-ac: settings differ (" in str(found)
+    assert settle(study, found).startswith("runs with today's settings; `rsa2c reproduce walker --grids ablation` (")
+    assert "an earlier version of the preset" in verdicts.rests_on(study, found)
+    (row, _) = tables.guidance(study, WALKER).rows[:2]
+    assert row[4] is None and "the runs of g." not in " ".join(tables.guidance(study, WALKER).notes)
+
+
+def test_settings_are_kept_beside_the_runs(tmp_path):
+    today = settings_of(plan(OURS[0])[1].job)
+    records = [walked(OURS[0], 0, 1, settings=today), walked(ADVANCED, 0, 1)]
+    append_records(tmp_path, records)
+    append_records(tmp_path, records)
+    assert [item.settings for item in reproduce.read_records(tmp_path)] == [today, {}]
+    lines = (tmp_path / "settings.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(today) and lines[1].startswith(fingerprint(today))
 
 
 def test_other_grids_and_runs_that_nothing_asks_for_stay():

@@ -21,10 +21,13 @@ from rsa2c.reproduce import figures, lqr_tables, sizes, tables, verdicts
 from rsa2c.reproduce.alone import read_alone
 from rsa2c.reproduce.archive import append_records, read_records
 from rsa2c.reproduce.cells import Table
+from rsa2c.reproduce.earlier import TABLE as EARLIER
+from rsa2c.reproduce.earlier import earlier_settings
 from rsa2c.reproduce.plateau import plateau
 from rsa2c.reproduce.present import present
 from rsa2c.reproduce.records import Record, record
 from rsa2c.reproduce.selection import PRESETS, Selection, thresholds
+from rsa2c.reproduce.versions import Plan
 from rsa2c.runs.data import RunData
 from rsa2c.runs.folder import Run
 from rsa2c.runs.grid import Grid, Job
@@ -83,9 +86,14 @@ def jobs_of(found: Mapping[str, list[Job]]) -> list[Job]:
     return list({job.run_id: job for group in found.values() for job in group}.values())
 
 
-def asked(target: str) -> dict[str, int]:
-    """The steps that a study asks of each variant, by the run id without the seed."""
-    return {without_seed(job.run_id): job.total_timesteps for job in jobs_of(grids(target, seeds=1))}
+def asked(target: str) -> dict[str, Plan]:
+    """What a study asks of each variant today, by the run id without the seed."""
+    found: dict[str, Plan] = {}
+    for name, jobs in grids(target).items():
+        seeds = len({job.fields["seed"] for job in jobs})
+        for job in jobs:
+            found.setdefault(without_seed(job.run_id), Plan(target, name, seeds, job))
+    return found
 
 
 def recorded(job: Job, data: RunData, grid_of: Mapping[str, str]) -> Record:
@@ -119,10 +127,12 @@ def write(target: str, new: Sequence[Record], out: PathLike, runs: PathLike | No
     Records of an earlier version of the study are shown only where there is nothing else (`present`)."""
     out = Path(out)
     kept, written = keep(target, new, out)
-    records, remarks = present(kept, asked(target))
-    study = Selection(records, read_alone(out.parent))
+    plans = asked(target)
+    records, remarks = present(kept, plans)
+    study = Selection(records, read_alone(out.parent), plans)
     environments = list(dict.fromkeys(item.environment for item in records))
     made = build(study, environments, out)
+    (out / f"{EARLIER}.csv").unlink(missing_ok=True)
     for table in made:
         path = out / f"{table.name}.csv"
         write_atomically(path, table.csv().encode())
@@ -172,7 +182,7 @@ def measure_sizes(environment: str, out: PathLike) -> None:
 
 def build(study: Selection, environments: Sequence[str], folder: PathLike | None = None) -> list[Table]:
     """Every table that the records allow, and the one of `measure_sizes` if `folder` has it."""
-    made = [tables.runs(study)]
+    made = [tables.runs(study), earlier_settings(study)]
     for environment in environments:
         if environment.startswith("rsa2c/LQR"):
             made += [make(study, environment) for make in lqr_tables.TABLES]

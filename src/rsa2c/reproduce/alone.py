@@ -12,22 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from rsa2c.baselines.settings import PRESET
+from rsa2c.baselines.settings import BASELINES, PRESET
 from rsa2c.errors import FileFormatError
 from rsa2c.files import PathLike, read_bytes, whole_lines
 from rsa2c.reproduce.records import Curve, Record
-from rsa2c.reproduce.selection import thresholds
+from rsa2c.reproduce.selection import WHOLE, thresholds
 
 ROWS = Path("time_to_solution") / "runs.jsonl"
-ENVIRONMENT = "Pendulum-v1"
+USUAL = {"environment": "Pendulum-v1", "preset": "default"}
+"""What rows are about that do not say so."""
 AGENTS = {
-    "rsa2c": ("rsa2c-kme", "default"),
-    "rsa2c-cme": ("rsa2c-cme", "default"),
-    "advanced-ac": ("advanced-ac", "default"),
-    "sac": ("sac", PRESET),
-    "ppo": ("ppo", PRESET),
+    "rsa2c": "rsa2c-kme",
+    "rsa2c-cme": "rsa2c-cme",
+    "advanced-ac": "advanced-ac",
+    "sac": "sac",
+    "ppo": "ppo",
 }
-"""Agents of the rows that the paper has too: variant and preset."""
+"""The variants of the agents of the rows that the paper has too."""
+AGENT_OF = {variant: agent for agent, variant in AGENTS.items()}
 LARGEST_LOAD = 1.5
 """Load average: one training alone has about 1, a second process makes it 2."""
 
@@ -43,27 +45,24 @@ def read_alone(results: PathLike) -> list[Record]:
         return []
     try:
         rows = [json.loads(line) for line in whole_lines(read_bytes(path)).decode().splitlines() if line.strip()]
-        kept = [row for row in rows if row["agent"] in AGENTS and "before" in row and not row["cold"]]
-        found = [_record(row) for row in kept if row["load"] <= LARGEST_LOAD]
+        kept = [USUAL | row for row in rows if row["agent"] in AGENTS and not row["cold"]]
+        known = [row for row in kept if "before" in row or "curve" in row]
+        found = [_record(row) for row in known if row["load"] <= LARGEST_LOAD]
     except (KeyError, TypeError, ValueError) as error:
         what = f"{path} is damaged ({type(error).__name__}: {error})"
         raise FileFormatError(f"{what}. Delete it and measure again: python benchmarks/time_to_solution.py") from error
-    return list({item.run: item for item in found}.values())
+    return list({(item.grid, item.run): item for item in found}.values())
 
 
 def _record(row: Mapping[str, Any]) -> Record:
-    """The curve of a training has its last evaluation without success, if there was one, and its success."""
-    algorithm, preset = AGENTS[row["agent"]]
-    before, goal, simulator = float(row["before"]), thresholds(ENVIRONMENT)[0], str(row["simulator"])
-    points = [(before, -np.inf)] if before > 0 else []
-    if row["solved"]:
-        points.append((float(row["seconds"]), goal))
-    seconds, means = np.array(points, dtype=np.float64).T
-    unknown = np.full(len(points), np.nan)
+    """The record of a training that stopped at its solution, or of a whole one."""
+    algorithm, environment, simulator = AGENTS[row["agent"]], str(row["environment"]), str(row["simulator"])
+    preset = PRESET if algorithm in BASELINES else str(row["preset"])
+    curve = _whole(row["curve"]) if "curve" in row else _solution(row, thresholds(environment)[0])
     return Record(
-        run=f"{ENVIRONMENT}__{algorithm}__{simulator}__s{row['seed']}",
-        grid="time_to_solution",
-        environment=ENVIRONMENT,
+        run=f"{environment}__{algorithm}__{preset}__{simulator}__s{row['seed']}",
+        grid=WHOLE if "curve" in row else "time_to_solution",
+        environment=environment,
         algorithm=algorithm,
         preset=preset,
         noise=0.0,
@@ -71,7 +70,7 @@ def _record(row: Mapping[str, Any]) -> Record:
         seed=int(row["seed"]),
         varied=f"backend={simulator}",
         steps=int(row["steps"]),
-        seconds=float(seconds[-1]),
+        seconds=float(curve.seconds[-1]),
         epochs=0,
         states=0,
         capacity=0,
@@ -82,5 +81,23 @@ def _record(row: Mapping[str, Any]) -> Record:
         processor=str(row["machine"]),
         versions="",
         returns={},
-        curve=Curve(unknown, seconds, means, unknown, unknown),
+        curve=curve,
     )
+
+
+def _solution(row: Mapping[str, Any], goal: float) -> Curve:
+    """The last evaluation without success, if there was one, and the success."""
+    before = float(row["before"])
+    points = [(before, -np.inf)] if before > 0 else []
+    if row["solved"]:
+        points.append((float(row["seconds"]), goal))
+    seconds, means = np.array(points, dtype=np.float64).T
+    unknown = np.full(len(points), np.nan)
+    return Curve(unknown, seconds, means, unknown, unknown)
+
+
+def _whole(points: Any) -> Curve:
+    """Steps and seconds along a training that was never evaluated."""
+    steps, seconds = np.array(points, dtype=np.float64)
+    unknown = np.full(len(steps), np.nan)
+    return Curve(steps, seconds, unknown, unknown, unknown)

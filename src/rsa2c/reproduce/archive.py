@@ -1,9 +1,10 @@
-"""The records of a study as four plain CSV files, small enough to be committed; run folders are not.
+"""The records of a study as plain CSV files, small enough to be committed; run folders are not.
 
 `runs.csv` has a row per run, `returns.csv` one per run and noise level of its final evaluation, `curves.csv` one per
 evaluation along training, `importances.csv` one per feature and stage. Records are appended. If a run is recorded
 again, its last record counts: in `runs.csv` the last row; in the others a row with nothing but the run's name says
-that the rows of that run above it no longer count.
+that the rows of that run above it no longer count. `settings.csv` has the settings that runs were trained with, by the
+fingerprint that `runs.csv` has of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from rsa2c.errors import FileFormatError, NotFoundError
 from rsa2c.files import PathLike, append_lines, read_bytes, whole_lines, write_atomically
 from rsa2c.reproduce.records import Curve, Record
+from rsa2c.reproduce.versions import fingerprint
 from rsa2c.runs.names import word
 from rsa2c.runs.summary import Return
 
@@ -30,15 +32,17 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "importances.csv": ("run", "stage", "feature", "share"),
     "runs.csv": ("run", "grid", "environment", "algorithm", "preset", "noise", "distractors", "seed", "varied",
                  "steps", "seconds", "epochs", "states", "capacity", "weight_ratio", "gflop", "gap", "commit",
-                 "processor", "versions"),
+                 "processor", "versions", "settings"),
 }  # fmt: skip
 """The files and their columns, in the order in which they are written: a run counts once it is in `runs.csv`."""
 _NUMBERS = {"noise": float, "distractors": int, "seed": int, "steps": int, "seconds": float, "epochs": int,
             "states": int, "capacity": int, "weight_ratio": float, "gflop": float, "gap": float}  # fmt: skip
 _OLD = ("mean_", "std_")
 """Prefixes of the columns of `runs.csv` that held returns before there was a `returns.csv`."""
-_LATER = {"capacity": "0"}
+_LATER = {"capacity": "0", "settings": ""}
 """Columns that the first files lack, and what they stand for there."""
+SETTINGS = ("settings", "name", "value")
+"""The columns of `settings.csv`."""
 Rows = dict[str, list[tuple[str, ...]]]
 """Run -> its rows in a file, as text."""
 
@@ -62,10 +66,31 @@ def append_records(folder: PathLike, records: Sequence[Record]) -> list[Path]:
             if known[name].get(run) and name != "runs.csv":
                 writers[name].writerow([run, *[""] * (len(COLUMNS[name]) - 1)])
             writers[name].writerows(rows[name])
+    _append_settings(folder / "settings.csv", records)
     for name, text in texts.items():
         if text.getvalue():
             append_lines(folder / name, text.getvalue())
     return [folder / name for name in COLUMNS]
+
+
+def _append_settings(path: Path, records: Sequence[Record]) -> None:
+    """Append the settings that the file does not have whole."""
+    known = _settings(path)
+    new = {fingerprint(item.settings): item.settings for item in records if item.settings}
+    rows = [(key, *item) for key, found in new.items() if known.get(key) != found for item in found.items()]
+    if not rows:
+        return
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows if path.exists() else [SETTINGS, *rows])
+    append_lines(path, text.getvalue())
+
+
+def _settings(path: Path) -> dict[str, dict[str, str]]:
+    """The settings of each fingerprint."""
+    found: dict[str, dict[str, str]] = {}
+    for row in _read(path, missing_ok=True):
+        found.setdefault(row["settings"], {})[row["name"]] = row["value"]
+    return found
 
 
 def read_records(folder: PathLike) -> list[Record]:
@@ -77,7 +102,11 @@ def read_records(folder: PathLike) -> list[Record]:
         points, shares = (_grouped(name, tables[name]) for name in ("curves.csv", "importances.csv"))
         levels = _grouped("returns.csv", returns)
         last = {row["run"]: row for row in tables["runs.csv"]}
-        return [_record(row, levels[run], points[run], shares.get(run, [])) for run, row in last.items()]
+        settings: dict[str, dict[str, str]] = {"": {}, **_settings(folder / "settings.csv")}
+        return [
+            _record(row, levels[run], points[run], shares.get(run, []), settings[row["settings"]])
+            for run, row in last.items()
+        ]
     except (KeyError, ValueError, TypeError) as error:
         what = f"the records in {folder} do not fit together ({type(error).__name__}: {error})"
         raise FileFormatError(f"{what}. Make them again with: rsa2c reproduce {folder.name}") from error
@@ -88,8 +117,10 @@ def _record(
     levels: Iterable[tuple[str, ...]],
     points: Iterable[tuple[str, ...]],
     shares: Iterable[tuple[str, ...]],
+    settings: dict[str, str],
 ) -> Record:
     plain: dict[str, Any] = {name: _NUMBERS.get(name, str)(row[name]) for name in COLUMNS["runs.csv"]}
+    plain["settings"] = settings
     returns = {
         float(noise): Return(float(mean), float(std), int(episodes) if episodes else None)
         for _, _, noise, episodes, mean, std in levels
@@ -118,7 +149,7 @@ def _rows(item: Record) -> dict[str, list[tuple[str, ...]]]:
             for stage, features in item.importances.items()
             for feature, share in features.items()
         ],
-        "runs.csv": [tuple(getattr(item, name) for name in COLUMNS["runs.csv"])],
+        "runs.csv": [(*(getattr(item, name) for name in COLUMNS["runs.csv"][:-1]), fingerprint(item.settings))],
     }
     return {name: [tuple(map(_cell, row)) for row in each] for name, each in rows.items()}
 

@@ -13,6 +13,7 @@ from rsa2c import plots, statistics
 from rsa2c.attribution.quality import guide_note, order_note
 from rsa2c.baselines.settings import PRESET
 from rsa2c.reproduce import paper
+from rsa2c.reproduce.earlier import newest
 from rsa2c.reproduce.rates import bounded, random_iterate
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.selection import Selection
@@ -26,7 +27,7 @@ EXPLAINED = 200
 
 def curves(study: Selection, environment: str, preset: str, folder: Path) -> list[Path]:
     """Mean evaluation return with its 95% interval: the ablation, and one figure with SAC and PPO if they were run."""
-    chosen = study.of(environment=environment, preset=preset)
+    chosen = newest(study, study.of(environment=environment, preset=preset))
     written = _curves(study, chosen, folder / f"ablation_{preset}")
     baselines = study.of(environment=environment, preset=PRESET)
     ours = [item for item in chosen if item.algorithm in ("rsa2c-kme", "rsa2c-cme")]
@@ -40,7 +41,7 @@ def distractor_curves(study: Selection, environment: str, folder: Path) -> list[
     counts = sorted({item.distractors for item in study.records if item.environment == environment} - {0})
     written = []
     for count in counts:
-        chosen = study.of(environment=environment, preset="default", distractors=count)
+        chosen = newest(study, study.of(environment=environment, preset="default", distractors=count))
         written += _curves(study, chosen, folder / f"distractors_{count}")
     return written
 

@@ -8,16 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from rsa2c.reproduce.cells import NOTHING, interval
-from rsa2c.reproduce.measures import CLOCKS
+from rsa2c.reproduce.cells import NOTHING, interval, number
+from rsa2c.reproduce.measures import CLOCKS, COUNTED, FEWEST_SEEDS
 from rsa2c.reproduce.paper import Claim
 from rsa2c.statistics import Estimate
 
 HOLDS, FAILS, OPEN, SHARED = "holds", "does not hold", "inconclusive", "not measured alone"
 NOISE_LEVELS = (0.0, 0.001, 0.005, 0.01)
 """The variances of the paper's main noise tables."""
-FEWEST_SEEDS = 5
-"""With fewer, complete separation by chance is not rare, and whether scores are normal cannot be checked."""
 
 
 @dataclass(frozen=True)
@@ -80,32 +78,49 @@ class Finding:
     """Methods whose runs lack what the claim is about."""
     seeds: dict[str, int] = field(default_factory=dict)
     """Runs of each method, the fewest where there are several cases."""
+    conflicts: dict[str, str] = field(default_factory=dict)
+    """Comparisons that were not made because settings differ, and in what."""
+    without_runs: bool = False
+    """Whether everything was counted from settings alone."""
 
     def __str__(self) -> str:
         shown = []
         for name in dict.fromkeys(item.name for item in self.comparisons):
-            worst = min((item for item in self.comparisons if item.name == name), key=lambda item: item.slack)
+            mine = [item for item in self.comparisons if item.name == name]
+            if self.without_runs:
+                shown.append(f"{name}: " + ", ".join(f"{_shown(item.effect)} ({item.case})" for item in mine))
+                continue
+            worst = min(mine, key=lambda item: item.slack)
             what = f"{name}, at worst ({worst.case})" if worst.case else name
-            shown.append(f"{what}: {interval(worst.effect)}")
+            shown.append(f"{what}: {_shown(worst.effect)}")
             if worst.best is not None:
-                shown.append(f"{worst.best.name}: {interval(worst.best.effect)}")
-        is_timed = self.claim.statistic in CLOCKS
-        if self.missing and (self.comparisons or is_timed):
-            shown.append(f"{SHARED if is_timed else 'not run'}: {', '.join(self.missing)}")
+                shown.append(f"{worst.best.name}: {_shown(worst.best.effect)}")
+        if self.missing:
+            shown.append(f"{SHARED if self.claim.statistic in CLOCKS else 'not run'}: {', '.join(self.missing)}")
         if self.unmeasured:
             shown.append(f"not measured: {', '.join(self.unmeasured)}")
+        shown += [f"{name}: settings differ ({why})" for name, why in self.conflicts.items()]
         return "; ".join(shown) or NOTHING
 
 
+def _shown(effect: Estimate) -> str:
+    """An effect with its interval; exact ones have none."""
+    return number(effect.value) if effect.low == effect.high else interval(effect)
+
+
 def combined(claim: Claim, comparisons: Sequence[Comparison], absent: set[str]) -> str:
-    """The verdict on a claim from its comparisons; `absent` are methods of it that were not run or not measured."""
-    pairs: dict[str, dict[str, list[str]]] = {}
+    """The verdict on a claim from its comparisons; `absent` are methods of it that were not run or not measured, or
+    whose settings do not allow for one of them."""
+    pairs: dict[str, dict[str, list[Comparison]]] = {}
     for item in comparisons:
-        pairs.setdefault(item.subject, {}).setdefault(item.name, []).append(item.verdict)
+        pairs.setdefault(item.subject, {}).setdefault(item.name, []).append(item)
+    levels = _every if claim.noise != "most" else partial(_most, count=len(NOISE_LEVELS))
     of_subject = []
     for found in pairs.values():
-        levels = _every if claim.noise != "most" else partial(_most, count=len(NOISE_LEVELS))
-        each = [levels(verdicts) for verdicts in found.values()]
+        if claim.statistic in COUNTED:
+            each = [_agreed(items) for items in found.values()]
+        else:
+            each = [levels([item.verdict for item in items]) for items in found.values()]
         of_subject.append(_most(each, len(claim.against)) if claim.most else _every(each))
     verdict = _every(of_subject)
     needed = set(claim.subject) if claim.most else {*claim.subject, *claim.against}
@@ -118,6 +133,13 @@ def _every(verdicts: list[str]) -> str:
     if FAILS in verdicts:
         return FAILS
     return HOLDS if verdicts and set(verdicts) == {HOLDS} else OPEN
+
+
+def _agreed(items: list[Comparison]) -> str:
+    """The verdict at every size that dictionaries may have; open if they differ, or if one size is below what is
+    claimed and another above: a size between them is not."""
+    found = {(item.verdict, item.effect.low > item.high) for item in items}
+    return items[0].verdict if len(found) == 1 else OPEN
 
 
 def _most(verdicts: list[str], count: int) -> str:

@@ -9,8 +9,11 @@ import numpy as np
 from rsa2c import statistics
 from rsa2c.reproduce import paper, rates
 from rsa2c.reproduce.cells import Part, Table, interval, thousands, three_digits
+from rsa2c.reproduce.earlier import remark
+from rsa2c.reproduce.measures import drawn
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.selection import PRESETS, UNSTABLE, Selection
+from rsa2c.reproduce.versions import conflict
 from rsa2c.statistics import Estimate
 
 
@@ -23,12 +26,14 @@ def gap_table(study: Selection, environment: str) -> Table:
         for algorithm in study.algorithms(chosen):
             values = np.array([item.gap for item in chosen if item.algorithm == algorithm])
             stable = Part(int((values < 1.0).sum()), len(values))
-            better = _better(study, values, np.array(control)) if algorithm != "advanced-ac" else None
-            median = statistics.median_steps(values, study.rng)
+            is_compared = algorithm != "advanced-ac" and not conflict(
+                item for item in chosen if item.algorithm in (algorithm, "advanced-ac"))  # fmt: skip
+            better = _better(study, values, np.array(control)) if is_compared else None
+            median = drawn(statistics.median_steps(values, study.rng), len(values))
             rows.append([preset, algorithm, len(values), stable, median, better])
     columns = ["preset", "variant", "seeds", "gap under 100%", "median gap", "P(smaller than Advanced AC's)"]
     notes = ["Deterministic unclipped rollouts of 2,000 steps on 1,000 fixed starts against the Riccati solution; one "
-             "start that diverges makes the gap infinite."]  # fmt: skip
+             "start that diverges makes the gap infinite.", *remark(study, environment)]  # fmt: skip
     return Table("gap_lqr", "LQR: gap to the optimal cost", columns, rows, notes, {"median gap": _percent})
 
 
@@ -37,7 +42,7 @@ def _better(study: Selection, values: np.ndarray, control: np.ndarray) -> Estima
     if not len(control) or min(*values, *control) >= UNSTABLE:
         return None
     ours, theirs = -np.minimum(values, UNSTABLE), -np.minimum(control, UNSTABLE)
-    return statistics.probability_of_improvement([ours], [theirs], study.rng)
+    return drawn(statistics.probability_of_improvement([ours], [theirs], study.rng), len(ours), len(theirs))
 
 
 def rate_table(study: Selection, environment: str) -> Table:
@@ -55,7 +60,7 @@ def rate_table(study: Selection, environment: str) -> Table:
              f"gaps above {rates.LARGEST_GAP:,.0f} times the optimal cost are limited to that. The random iterate, "
              "drawn with weights alpha_t, includes them, and its exponent is mostly that of their shrinking share, "
              "whatever is learned afterwards. Drawn from the iterates since the first stable one (gap under 100%), it "
-             "shows what is learned."]  # fmt: skip
+             "shows what is learned.", *remark(study, environment)]  # fmt: skip
     shown = {**dict.fromkeys(columns[-2:], three_digits), "epochs T": thousands}
     return Table("rate_lqr", "LQR: decay of the gap under the theory's step sizes", columns, rows, notes, shown)
 

@@ -11,7 +11,8 @@ import numpy as np
 from rsa2c import statistics
 from rsa2c.reproduce.paper import Claim
 from rsa2c.reproduce.records import Record
-from rsa2c.reproduce.selection import thresholds
+from rsa2c.reproduce.selection import WHOLE, thresholds
+from rsa2c.statistics import Estimate
 
 Measure = Callable[[Record], float]
 SHORTEST = 1e-3
@@ -23,14 +24,35 @@ RETURNS = ("return_difference", "early_return", "seed_spread", "noise_return", "
 """Statistics in units of the return."""
 TIMES = ("step_time", "time_to_solution")
 """Statistics that compare the clocks of several runs: their effects are relative differences."""
-CLOCKS = (*TIMES, "epoch_growth")
+CLOCKS = (*TIMES, WHOLE)
 """Statistics of the clock: measured only in trainings that had a machine to themselves."""
-COUNTED = ("step_flops", "memory_left")
+OPERATIONS = "step_flops"
+COUNTED = (OPERATIONS, "memory_left")
 """Statistics that are counted and not sampled: one run of each method is enough."""
 SHARES = ("importance_order",)
 """Statistics that are true or false for each run."""
 MEDIANS = ("steps_to_threshold", "epoch_growth", "lqr_gap", "lqr_steps")
 """Statistics whose runs are summarised by their median, others by their mean."""
+DRAWN = (*MEDIANS, *TIMES, "probability_of_improvement")
+"""Statistics whose intervals are drawn from the runs themselves, by bootstrap."""
+FEWEST_SEEDS = 3
+"""With fewer, whether scores scatter alike cannot be seen at all; from here on Student's and Welch's intervals are as
+wide as so few seeds make them."""
+FEWEST_DRAWN = 5
+"""The same for bootstrap intervals: the least and the greatest of three runs enclose the true median three times in
+four, those of five fifteen times in sixteen."""
+
+
+def fewest_seeds(statistic: str) -> int:
+    """Runs of each method without which a statistic decides nothing."""
+    if statistic in COUNTED:
+        return 1
+    return FEWEST_DRAWN if statistic in DRAWN else FEWEST_SEEDS
+
+
+def drawn(found: Estimate, *runs: int) -> Estimate:
+    """A bootstrap estimate for a table, without its interval where a method has too few runs for one."""
+    return found if min(runs) >= FEWEST_DRAWN else Estimate.alone(found.value)
 
 
 def mean_return(item: Record) -> float:

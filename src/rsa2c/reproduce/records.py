@@ -14,6 +14,7 @@ from rsa2c.cost import networks as network_cost
 from rsa2c.cost.typical import mean_flops
 from rsa2c.envs import lqr
 from rsa2c.errors import FileFormatError
+from rsa2c.reproduce.versions import Settings, settings_of
 from rsa2c.runs.data import RunData
 from rsa2c.runs.grid import Job
 from rsa2c.runs.summary import Summary, summarised
@@ -62,6 +63,8 @@ class Record(Summary):
     """Excess over the optimal cost at the end, on 1,000 starts; NaN if the optimum is not known, or if the run trained
     for another one, under noise."""
     curve: Curve
+    settings: Settings = field(default_factory=dict)
+    """The settings it was trained with, as text; empty for baselines, and where they are not known."""
     importances: dict[str, dict[str, float]] = field(default_factory=dict)
     """Stage, early and late -> feature -> share of the mean absolute attribution."""
 
@@ -89,6 +92,7 @@ def record(grid: str, job: Job, data: RunData) -> Record:
         **summarised(data),
         grid=grid,
         varied=job.changes,
+        settings=settings_of(job),
         epochs=int(float(last.get("epoch", len(data.metrics)))),
         states=states,
         capacity=int(data.config.capacity) if isinstance(data.config, Config) else 0,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from rsa2c.baselines.settings import BASELINES, PRESET
 from rsa2c.reproduce import paper
 from rsa2c.reproduce.records import Record
+from rsa2c.reproduce.versions import Plan
 
 PRESETS = ("paper", "default")
 BEYOND = {"Ant-v5": (3000.0,)}
@@ -21,16 +22,21 @@ runs, and tables say so."""
 
 THEORY = "step_rule=polynomial"
 """What runs with the theorem's step sizes vary."""
+WHOLE = "epoch_growth"
+"""The statistic of the clock that takes whole trainings, and the grid of those: others take trainings that stop at the
+solution."""
 UNSTABLE = 100.0
 """Larger gaps, beyond a hundred times the optimal cost, count as this: the policy is unstable."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The records of a study, trainings that were timed alone, and the seed of its bootstrap intervals."""
+    """The records of a study, trainings that were timed alone, what the study asks of a run today, by the run id
+    without the seed, and the seed of its bootstrap intervals."""
 
     records: Sequence[Record]
     alone: Sequence[Record] = ()
+    plans: Mapping[str, Plan] = field(default_factory=dict)
     seed: int = 0
 
     @property
@@ -47,6 +53,11 @@ class Selection:
         if found or other is None:
             return found
         return [replace(item, algorithm=str(wanted["algorithm"])) for item in self.of(**wanted | {"algorithm": other})]
+
+    def timed(self, environment: str, statistic: str) -> list[Record]:
+        """The trainings alone that measure a statistic of the clock."""
+        found = [item for item in self.alone if item.environment == environment]
+        return [item for item in found if (item.grid == WHOLE) == (statistic == WHOLE)]
 
     def taken_over(self, environment: str) -> dict[str, list[str]]:
         """The variants of `TWINS` that have another's runs somewhere, and the presets under which they do."""

@@ -68,9 +68,9 @@ def read_rows(environment: str, folder: PathLike) -> list[list[Any]]:
 def sizes_table(environment: str, rows: list[list[Any]]) -> Table:
     """The table of these rows."""
     notes = [
-        "`default`, both dictionaries filled as far as visited states are independent, attribution in every epoch. The "
-        "paper shows this as a figure without numbers. Memory grows with the dictionary and the batch, never with the "
-        "history."
+        "`default` as it was when this was measured (delete the table's file to measure again), both dictionaries "
+        "filled as far as visited states are independent, attribution in every epoch. The paper shows this as a figure "
+        "without numbers. Memory grows with the dictionary and the batch, never with the history."
     ]
     title = f"{environment}: cost against the size of the dictionaries"
     return Table(f"sizes_{slug(environment)}", title, COLUMNS, rows, notes)

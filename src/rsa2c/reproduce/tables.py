@@ -10,8 +10,11 @@ from rsa2c import statistics
 from rsa2c.baselines.settings import rl_zoo_entry
 from rsa2c.reproduce import paper
 from rsa2c.reproduce.cells import Part, Spread, Table, thousands, three_digits
+from rsa2c.reproduce.earlier import remark, version
+from rsa2c.reproduce.measures import drawn
 from rsa2c.reproduce.records import Record
 from rsa2c.reproduce.selection import PRESETS, TWINS, Selection, slug, thresholds
+from rsa2c.reproduce.versions import conflict
 from rsa2c.runs.sweep import REMARK
 
 
@@ -21,15 +24,18 @@ def runs(study: Selection) -> Table:
     for item in study.records:
         groups.setdefault((item.grid, item.preset, item.distractors, item.varied, item.steps), []).append(item)
     rows: list[list[Any]] = []
-    for (grid, preset, distractors, _, steps), found in groups.items():
+    for (grid, preset, distractors, varied, steps), found in groups.items():
         noise = sorted({item.noise for item in found})
         counts: dict[int, list[str]] = {}
         for name in study.algorithms(found):
             counts.setdefault(len({item.seed for item in found if item.algorithm == name}), []).append(name)
         seeds = "; ".join(f"{count} of {', '.join(names)}" for count, names in counts.items())
         levels = ", ".join(f"{level:g}" for level in noise)
-        rows.append([grid, preset, seeds, levels, distractors, steps, len(found)])
-    columns = ["grid", "preset", "seeds of variants", "noise in training", "distractors", "steps of a run", "runs"]
+        several = len({item.varied for item in study.records if item.grid == grid}) > 1
+        name = f"{grid} (`{varied}`)" if several else grid
+        rows.append([name, preset, version(study, found), seeds, levels, distractors, steps, len(found)])
+    columns = ["grid", "preset", "settings", "seeds of variants", "noise in training", "distractors", "steps of a run",
+               "runs"]  # fmt: skip
     return Table("grids", "What was run", columns, rows, shown={"steps of a run": thousands})
 
 
@@ -55,16 +61,18 @@ def returns(study: Selection, environment: str) -> Table:
         for preset in study.presets(algorithm):
             values = [item.mean for item in study.of(environment=environment, algorithm=algorithm, preset=preset)]
             row.append(Spread.of(values))
-            row.append(statistics.estimate([values], statistics.iqm, study.rng) if values else None)
+            found = statistics.estimate([values], statistics.iqm, study.rng) if values else None
+            row.append(drawn(found, len(values)) if found else None)
         rows.append(row)
     columns = ["variant", "paper", "ours, preset `paper`", "IQM", "ours, preset `default`", "IQM"]
     notes = [
         "Mean ± standard deviation over seeds (divisor n; number of seeds), each the mean of 100 fixed-seed episodes; "
-        "interquartile mean with its 95% bootstrap interval. The paper evaluates 5 episodes, so its standard "
-        "deviations include those between episodes. SAC and PPO: Stable-Baselines3 with RL-Zoo's settings, last "
-        "columns.",
+        "interquartile mean with its 95% bootstrap interval from 5 seeds on. The paper evaluates 5 episodes, so its "
+        "standard deviations include those between episodes. SAC and PPO: Stable-Baselines3 with RL-Zoo's settings, "
+        "last columns.",
         REMARK,
         *taken_over(study, environment),
+        *remark(study, environment),
     ]
     if (other := rl_zoo_entry(environment).entry) not in (environment, "mujoco"):
         notes.insert(1, f"RL-Zoo has no settings for {environment}: SAC and PPO train with those of {other}, and "
@@ -94,6 +102,8 @@ def noise(study: Selection, environment: str) -> Table:
                 "paper, level as variance": _published(environment, name, level),
                 "paper, level as standard deviation": _published(environment, name, round(level**0.5, 9)),
                 f"`paper`, {EVALUATED}": ours(name, same, 0.0, level),
+                f"`paper`, {BOTH}": ours(name, same, level, level) if level else None,
+                f"`paper`, {TRAINED}": ours(name, same, level, 0.0) if level else None,
                 f"`default`, {EVALUATED}": ours(name, default, 0.0, level),
                 f"`default`, {BOTH}": ours(name, default, level, level) if level else None,
                 f"`default`, {TRAINED}": ours(name, default, level, 0.0) if level else None,
@@ -104,6 +114,7 @@ def noise(study: Selection, environment: str) -> Table:
     rows = [[*row, *cells] for row, *cells in zip(rows, *kept.values(), strict=True)]
     columns, shown = ["variant", "variance", "standard deviation", *kept], {"standard deviation": three_digits}
     notes = [*_noise_notes(environment, levels, list(kept)), *taken_over(study, environment)]
+    notes += remark(study, environment)
     return Table(f"noise_{slug(environment)}", f"{environment}: observation noise", columns, rows, notes, shown)
 
 
@@ -148,11 +159,13 @@ def solution(study: Selection, environment: str) -> Table:
                     rows.append(_solution_row(study, runs, threshold, preset))
     columns = ["variant", "threshold", "MFLOP per epoch", "epochs", "ms per epoch", "steps", "seconds", "reached"]
     notes = [
-        "Medians over seeds with 95% bootstrap intervals; a seed that never reached the threshold counts as later than "
-        "all others. A threshold counts as passed at the first evaluation above it, so all numbers are upper bounds. "
-        "The seconds exclude evaluation. An epoch of a baseline is a row of its metrics, about 1,000 steps. Runs that "
-        "shared the machine with others took longer: benchmarks/time_to_solution.py measures each alone.",
+        "Medians over seeds with 95% bootstrap intervals from 5 seeds on; a seed that never reached the threshold "
+        "counts as later than all others. A threshold counts as passed at the first evaluation above it, so all "
+        "numbers are upper bounds. The seconds exclude evaluation. An epoch of a baseline is a row of its metrics, "
+        "about 1,000 steps. Runs that shared the machine with others took longer: benchmarks/time_to_solution.py "
+        "measures each alone.",
         *taken_over(study, environment),
+        *remark(study, environment),
     ]
     return Table(f"solution_{slug(environment)}", f"{environment}: cost and time to solution", columns, rows, notes)
 
@@ -172,7 +185,7 @@ def _published_solution(environment: str, algorithm: str, threshold: float) -> l
 
 def _solution_row(study: Selection, runs: list[Record], threshold: float, preset: str) -> list[Any]:
     epochs, steps, seconds = (
-        statistics.median_steps([item.curve.until(threshold, column) for item in runs], study.rng)
+        drawn(statistics.median_steps([item.curve.until(threshold, column) for item in runs], study.rng), len(runs))
         for column in ("epochs", "steps", "seconds")
     )
     reached = sum(np.isfinite(item.curve.until(threshold, "steps")) for item in runs)
@@ -195,16 +208,17 @@ def guidance(study: Selection, environment: str) -> Table:
                        if item.environment == environment and item.preset in PRESETS})  # fmt: skip
     for preset, distractors in settings:
         chosen = study.of(environment=environment, preset=preset, distractors=distractors)
-        control = [item.mean for item in chosen if item.algorithm == "advanced-ac"]
+        control = [item for item in chosen if item.algorithm == "advanced-ac"]
         for algorithm in study.algorithms(chosen):
             found = [item for item in chosen if item.algorithm == algorithm]
-            against = control if algorithm != "advanced-ac" else []
+            is_compared = algorithm != "advanced-ac" and not conflict([*found, *control])
+            against = [item.mean for item in control] if is_compared else []
             rows.append([preset, distractors, algorithm, *_guidance_cells(study, environment, found, against)])
     columns = ["preset", "distractors", "variant", "return", "difference to Advanced AC", "P(better)"]
     columns += ["reached the threshold", "median steps"] if thresholds(environment) else []
     columns.append("largest/smallest weight")
     notes = [f"Every variant differs from RSA2C-KME only in the named part. {REMARK} Differences have Welch's 95% "
-             "intervals, probabilities bootstrap ones."]  # fmt: skip
+             "intervals, probabilities bootstrap ones from 5 seeds on.", *remark(study, environment)]  # fmt: skip
     return Table(f"guidance_{slug(environment)}", f"{environment}: what guidance gains", columns, rows, notes)
 
 
@@ -213,7 +227,8 @@ def _guidance_cells(study: Selection, environment: str, runs: list[Record], cont
     cells: list[Any] = [Spread.of(values), None, None]
     if control:
         cells[1] = statistics.mean_difference(values, control)
-        cells[2] = statistics.probability_of_improvement([values], [control], study.rng)
+        better = statistics.probability_of_improvement([values], [control], study.rng)
+        cells[2] = drawn(better, len(values), len(control))
     for threshold in thresholds(environment)[:1]:
         steps = [item.curve.until(threshold, "steps") for item in runs]
         cells += [Part(int(np.isfinite(steps).sum()), len(steps)), float(np.median(steps))]
