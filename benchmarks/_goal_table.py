@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from _provenance import header
+from rsa2c.reproduce.alone import USUAL
+from rsa2c.reproduce.selection import thresholds
 
 Row = dict[str, Any]
 KERNEL_AGENTS = {"rsa2c": "rsa2c-kme", "rsa2c-cme": "rsa2c-cme", "advanced-ac": "advanced-ac"}
@@ -31,11 +33,12 @@ COLUMNS = (
     "steps / rsa2c",
 )  # fmt: skip
 INTRODUCTION = """\
-Training on Pendulum-v1 until the mean return over 20 fixed start states, tried in Gymnasium, reaches -200. Within a
+Training until the mean return over 20 fixed start states, tried in Gymnasium, reaches a solution. Within a
 table everybody trains on the same simulator, on one core and one thread. SBX is Stable-Baselines3 in JAX. Peers have
-RL-Zoo's settings, which were tuned for the return after 100,000 (PPO) and 20,000 steps (SAC) and not for this race;
-SBX's PPO has no state-dependent exploration. Agents are tried after each epoch (rsa2c's), each rollout of 4,096 steps
-(PPO) or every 500 steps (SAC); that time is not counted. Nor is compilation, which the last lines have. Cells are
+RL-Zoo's settings, which were tuned for the return after a number of steps (100,000 of PPO and 20,000 of SAC on
+Pendulum-v1) and not for this race; SBX's PPO has no state-dependent exploration. Agents are tried after each epoch
+(rsa2c's), each rollout (PPO) or every 500 steps (SAC), on BipedalWalker-v3 and Ant-v5 no sooner than 10,000 steps after
+the last time; that time is not counted. Nor is compilation, which the last lines have. Cells are
 the median over seeds with the least and the most; ratios are of medians, and below 1 the peer is better. A training
 tried often and stopped at the first success stops at a lucky moment: the return from 100 other starts says what the
 policy is worth."""
@@ -44,10 +47,18 @@ policy is worth."""
 def write_page(rows: Sequence[Row], path: Path) -> Path:
     """Write the page; simulators without rows are left out."""
     versions = header("torch", "stable-baselines3", "sbx-rl", "jax")
-    parts = ["# Time to solution, Pendulum-v1", versions, INTRODUCTION, _origin(rows)]
-    for simulator, title in SIMULATORS.items():
-        if found := [row for row in rows if row["simulator"] == simulator and not row["cold"]]:
-            parts += [f"## {title}", table(found)]
+    parts = ["# Time to solution", versions, INTRODUCTION, _origin(rows)]
+    races: dict[tuple[str, str], list[Row]] = {}
+    for row in map(USUAL.__or__, rows):
+        if not row["cold"] and "curve" not in row:
+            # A baseline has RL-Zoo's settings, whatever preset ours have beside it.
+            races.setdefault((row["environment"], row["preset"]), []).append(row)
+    for (environment, preset), found in races.items():
+        settings = "" if preset == USUAL["preset"] else f", preset `{preset}`"
+        goal = f"{thresholds(environment)[0]:g}"
+        for simulator, title in SIMULATORS.items():
+            if some := [row for row in found if row["simulator"] == simulator]:
+                parts += [f"## {environment} to {goal}{settings}: {title}", table(some)]
     if first := [row for row in rows if row["cold"]]:
         parts += ["## With compilation", "\n".join(_first(row) for row in first)]
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
@@ -60,6 +71,8 @@ def table(rows: Sequence[Row]) -> str:
     own = [row for row in rows if row["agent"] == "rsa2c"]
     for agent, label in AGENTS.items():
         if found := [row for row in rows if row["agent"] == agent]:
+            preset = found[0].get("preset", USUAL["preset"])
+            label = label.replace(", default settings", f", preset `{preset}`") if preset != USUAL["preset"] else label
             cells = [label, f"{sum(row['solved'] for row in found)} of {len(found)}"]
             cells += [_spread(found, name, form) for name, form in QUANTITIES.items()]
             cells += [_ratio(found, own, "seconds"), _ratio(found, own, "steps")]

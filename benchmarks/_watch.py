@@ -32,11 +32,20 @@ class Solution:
 class Watch:
     """Counts the seconds of training until the mean return over fixed start states reaches a goal."""
 
-    def __init__(self, env_id: str, goal: float, episodes: int) -> None:
+    def __init__(self, env_id: str, goal: float, episodes: int, apart: int = 0) -> None:
         self.env_id, self.goal, self.episodes = env_id, goal, episodes
+        self.apart, self.last = apart, -apart
         self.policy: Any = None
         self.taken, self.since = np.zeros(2), _now()
         self.solution = Solution(np.inf, np.inf, 0, -np.inf)
+
+    def tried(self, steps: int) -> bool:
+        """Evaluate unless fewer steps than `apart` have passed since the last time; return whether the goal is
+        reached."""
+        if steps - self.last < self.apart:
+            return False
+        self.last = steps
+        return self.solved(steps)
 
     def solved(self, steps: int) -> bool:
         """Evaluate now; return whether the goal is reached."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from _provenance import RESULTS
 from rsa2c import reproduce
 from rsa2c.reproduce import paper, verdicts
+from rsa2c.reproduce.selection import PRESETS
 
 DOCS = RESULTS.parent / "docs"
 CAPTIONS = {
@@ -47,11 +48,9 @@ Every table compares three results: the number in the paper, ours with the prese
 row per run and noise level. Experiments that were not run are missing, and nothing is filled in from elsewhere, but for
 one variant that is another: where Uniform SHAP was not trained, its rows have Advanced AC's runs and say so.
 
-`default` is what that preset was at the commits that each study names. One general rule has taken its place nearly
-everywhere since the studies of Pendulum-v1 and the LQR task were run; `results/suite.md` measures it. Other studies say
-at their head whether their runs are of an earlier version. All guided runs of `default` have the guidance before the
-present one, by shadow features instead of agreement ([what guidance is worth](method.md#what-guidance-is-worth)). The
-preset `paper` has not changed.
+`default` is that preset as it was when a run was trained. `settings.csv` has the settings of every run. “What was run”
+says which grids were trained with today's, and “Earlier settings” what has changed since for the others. Runs of
+different settings are never compared; those of an earlier version are shown until their grid is run again.
 
 The paper is "{title}" by {authors}; its code is at {code}.
 
@@ -85,7 +84,7 @@ def counts(target: str, folder: Path) -> list[str]:
     """One study's rows of the table of verdicts."""
     rows = list(csv.DictReader(io.StringIO((folder / "claims.csv").read_text("utf-8"))))
     found = []
-    for preset in dict.fromkeys(row["preset"] for row in rows):
+    for preset in sorted({row["preset"] for row in rows}, key=PRESETS.index):
         each = verdicts.tally(row["verdict"] for row in rows if row["preset"] == preset).values()
         found.append(f"| [{target}](#{target}-the-paper-and-ours) | {preset} | {' | '.join(map(str, each))} |")
     return found

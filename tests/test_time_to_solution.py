@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,9 +75,12 @@ def test_a_run_that_never_arrives_counts_as_the_last():
 def test_every_simulator_with_rows_has_its_table_on_the_page(tmp_path):
     rows = [row("rsa2c", 0, 0.2, 7_000, simulator) for simulator in ("gymnasium", "arrays")]
     rows.append(row("rsa2c", 0, 4.0, 7_000, "arrays", cold=True, process_seconds=6.0))
+    rows.append(row("rsa2c", 0, 0.2, 7_000, environment="Ant-v5", preset="paper", curve=[[0], [0]]))
     text = _goal_table.write_page(rows, tmp_path / "page.md").read_text(encoding="utf-8")
     titles = [line for line in text.splitlines() if line.startswith("## ")]
-    assert titles == ["## Gymnasium for all", "## Our arrays for all, as rsa2c is shipped", "## With compilation"]
+    race = "## Pendulum-v1 to -200"
+    assert titles == [f"{race}: Gymnasium for all", f"{race}: Our arrays for all, as rsa2c is shipped",
+                      "## With compilation"]  # fmt: skip
     assert "first use after installation: 4.0 s" in text
 
 
@@ -90,3 +94,41 @@ def test_a_solution_says_when_the_goal_was_last_missed(monkeypatch):
     assert watch.solved(3_000) and (watch.solution.before, watch.solution.seconds) == (2.0, 3.0)
     at_once = _watch.Watch("Pendulum-v1", -300.0, 20)
     assert at_once.solved(1_000) and at_once.solution.before == 0.0
+
+
+def test_evaluations_keep_apart(monkeypatch):
+    monkeypatch.setattr(_watch.rsa2c, "evaluate", lambda *_, **__: SimpleNamespace(mean=-900.0))
+    watch = _watch.Watch("Ant-v5", 950.0, 20, apart=10_000)
+    assert not any(watch.tried(steps) for steps in range(4_000, 40_001, 4_000))
+    assert watch.solution.steps == 40_000 and watch.last == 40_000
+    assert not watch.tried(45_000) and watch.solution.steps == 40_000
+
+
+def test_trainings_that_have_a_row_are_not_repeated(tmp_path):
+    pytest.importorskip("stable_baselines3", reason="pip install 'rsa2c[baselines]'")
+    import time_to_solution as race
+
+    (tmp_path / "runs.jsonl").write_text(json.dumps(row("rsa2c", 0, 0.2, 7_000, "gymnasium")) + "\n")
+    ant = json.dumps(row("rsa2c", 1, 0.2, 7_000, "gymnasium", environment="Ant-v5"))
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write(ant + "\n")
+
+    def left(agents, **of):
+        options = SimpleNamespace(agents=agents, simulators=["gymnasium", "arrays"], seeds=[0, 1], results=tmp_path,
+                                  race=race.Race(**of))  # fmt: skip
+        return list(race.missing(options))
+
+    assert ("rsa2c", "gymnasium", 0, False) not in left(["rsa2c"]) and ("rsa2c", "arrays", 0, True) in left(["rsa2c"])
+    assert left(["rsa2c"], environment="Ant-v5") == [("rsa2c", "gymnasium", 0, False)], "no arrays, nothing cold"
+    assert left(["rsa2c", "sac"], environment="Ant-v5", whole=True) == [
+        ("rsa2c", "gymnasium", seed, False) for seed in (0, 1)]  # fmt: skip
+
+
+def test_a_whole_training_has_its_clock_along_its_steps(monkeypatch):
+    pytest.importorskip("stable_baselines3", reason="pip install 'rsa2c[baselines]'")
+    import time_to_solution as race
+
+    monkeypatch.setitem(race.LIMITS["Pendulum-v1"], "rsa2c", 8_000)
+    found = race.whole(race.Race(whole=True), 0, "rsa2c-kme", "arrays")
+    steps, seconds = found["curve"]
+    assert steps[0] == 0 and steps[-1] == found["steps"] >= 8_000 and seconds == sorted(seconds)
