@@ -165,6 +165,9 @@ def test_every_noise_protocol_is_a_column_of_its_own():
     assert [rows[-1][name] for name in ours] == [Spread(value, 0.0, 1) for value in (-141.0, -170.0, -160.0)]
     assert [rows[0][name] for name in ours] == [Spread(-140.0, 0.0, 1), None, None]
     assert "as the paper's released code does" in table.notes[0] and "Not run" not in table.notes[0]
+    paper_runs = [made("rsa2c-kme", 0, -140.0, "paper"), replace(noisy, preset="paper")]
+    released = tables.noise(Selection(paper_runs), "Pendulum-v1")
+    assert released.columns[-2:] == [f"`paper`, {name}" for name in (tables.BOTH, tables.TRAINED)]
     alone = tables.noise(Selection([made("rsa2c-kme", 0, -140.0)]), "Pendulum-v1")
     assert "beside it" in table.notes[1] and "beside it" not in alone.notes[1]
     assert alone.columns[-1] == ours[0] and f"Not run here: {tables.BOTH}, {tables.TRAINED}." in alone.notes[0]
