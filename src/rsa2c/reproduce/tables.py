@@ -161,9 +161,9 @@ def solution(study: Selection, environment: str) -> Table:
     notes = [
         "Medians over seeds with 95% bootstrap intervals from 5 seeds on; a seed that never reached the threshold "
         "counts as later than all others. A threshold counts as passed at the first evaluation above it, so all "
-        "numbers are upper bounds. The seconds exclude evaluation. An epoch of a baseline is a row of its metrics, "
-        "about 1,000 steps. Runs that shared the machine with others took longer: benchmarks/time_to_solution.py "
-        "measures each alone.",
+        "numbers are upper bounds. The seconds exclude evaluation. An epoch of a baseline is a row of its metrics: "
+        "about 1,000 steps, or one rollout if that is longer. Runs that shared the machine with others took longer: "
+        "benchmarks/time_to_solution.py measures each alone.",
         *taken_over(study, environment),
         *remark(study, environment),
     ]
