@@ -416,7 +416,7 @@ def test_a_driver_that_is_killed_leaves_no_workers_and_is_resumed_to_the_same_mo
 
 
 @pytest.mark.slow
-def test_actors_of_a_ray_cluster_give_the_same_model_and_a_node_may_be_lost(alone):
+def test_actors_of_a_ray_cluster_give_the_same_model_and_a_node_may_be_lost(alone, monkeypatch):
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -431,7 +431,14 @@ def test_actors_of_a_ray_cluster_give_the_same_model_and_a_node_may_be_lost(alon
         agent.run_epoch()
         assert content(agent) == alone and time.monotonic() - began < 300
         assert agent.workers.traffic.replaced >= 1
+        with pytest.raises(ConfigError, match=f"at {cluster.address} already, and to one at a time.*asks for local"):
+            rsa2c.RSA2C("Pendulum-v1", **SMALL, workers=1, cluster="local")
+        monkeypatch.setattr(remote, "START_SECONDS", 30.0)
+        enough = f"only 0 of 1 workers of Pendulum-v1 .* the Ray cluster at {cluster.address} has 1, 0 of them free"
+        with pytest.raises(WorkerError, match=enough):
+            rsa2c.RSA2C("Pendulum-v1", **SMALL, workers=1, cluster=cluster.address)
         agent.close()
+        assert not ray.is_initialized()
     finally:
         ray.shutdown()
         cluster.shutdown()

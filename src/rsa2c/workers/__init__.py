@@ -2,7 +2,8 @@
 
 The environments of a training are dealt out in whole blocks (`algorithm/samples.py`). Each worker holds a share of them
 and answers requests (`serving.py`); `remote.py` asks, adds up, and replaces workers that are lost or too slow. Workers
-are processes of this machine (`processes.py`) or actors of a Ray cluster (`cluster.py`).
+are processes of this machine (`processes.py`) or actors of a Ray cluster (`cluster.py`); to their driver these look
+alike (`transport.py`), and they must have the same software as it (`software.py`).
 """
 
 from __future__ import annotations

@@ -136,7 +136,8 @@ class ActorHandle:
             raise Lost(f"Ray lost it ({type(error).__name__}: {last}).") from error
 
     def end(self) -> None:
-        self.ray.kill(self.actor)
+        with suppress(ConnectionError, self.ray.exceptions.RayError):  # where the connection broke, it has ended
+            self.ray.kill(self.actor)
 
 
 class RayActors:
