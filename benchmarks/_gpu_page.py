@@ -77,10 +77,12 @@ def section(found: dict[str, Any]) -> str:
             spent = f"{each['curve'][-1]['compiling']:.0f} s"
             what = f"{STARTS[each['start']]} (seed {each['seed']})"
             lines.append(f"| {what} | {spent} | {' | '.join(cells)} |")
-    phases = [{name: each["phases"][name] / each["epochs"] for name in each["phases"]} for each in seeds]
+    phases = [{name: spent / each.get("timed", each["epochs"]) for name, spent in each["phases"].items()}
+              for each in seeds]  # fmt: skip
     mean_of = {name: float(np.mean([one.get(name, 0.0) for one in phases])) for name in phases[0]}
     told = ", ".join(f"{name} {1e3 * spent:.0f}" for name, spent in mean_of.items() if name != "compile")
-    return "\n".join([*lines, f"\nMilliseconds of an epoch: {told}.\n"])
+    which = "an epoch in which nothing was compiled" if "timed" in seeds[0] else "an epoch"
+    return "\n".join([*lines, f"\nMilliseconds of {which}: {told}.\n"])
 
 
 def first(training: dict[str, Any], goal: float, compiling: bool = False) -> float | None:

@@ -209,14 +209,16 @@ def trained(rules: Rules, seed: int, given: float, to: Connection) -> None:
         agent = RSA2C(rules.env, rules.algorithm, device=rules.device, seed=seed, **rules.settings)
         facts = {"construction": time.perf_counter() - began, "device": device_name(rules.device), "phases": phases,
                  "durations": durations}  # fmt: skip
-        kept_steps = -1
+        kept_steps, timed = -1, 0
         while True:
-            before = time.perf_counter()
+            before, compiled = time.perf_counter(), compiling.seconds
             with limited_threads(agent.config.threads):  # as `learn` does
                 record = agent.run_epoch()
             durations.append(round(time.perf_counter() - before, 4))
-            for name, spent in record.seconds.items():
-                phases[name] = phases.get(name, 0.0) + spent
+            if compiling.seconds == compiled:  # an epoch's phases have JAX's compilation in them
+                timed += 1
+                for name, spent in record.seconds.items():
+                    phases[name] = phases.get(name, 0.0) + spent
             over = time.perf_counter() - began - saving - compiling.seconds >= given or time.time() >= rules.deadline
             if over:
                 agent.conclude()
@@ -226,7 +228,8 @@ def trained(rules: Rules, seed: int, given: float, to: Connection) -> None:
                 found = saved(rules, agent, seed, now, compiled, kept_steps, over)
                 kept_steps = found[-1].steps if len(found) > 1 else kept_steps
                 metrics = [row for row in agent.history if row["epoch"] % METRICS_EVERY == 0]
-                to.send((found, {**facts, "epochs": agent.epoch, "states": agent.dictionary_sizes, "metrics": metrics}))
+                to.send((found, {**facts, "epochs": agent.epoch, "states": agent.dictionary_sizes, "timed": timed,
+                         "metrics": metrics}))  # fmt: skip
                 saving = time.perf_counter() - began - now
             if over:
                 break
