@@ -126,7 +126,7 @@ def write(title: str, text: str, path: Path = SIMULATION) -> None:
     if places:
         parts[places[0]] = new
     else:
-        parts.append(new)
+        parts = [*parts[:-1], parts[-1].rstrip("\n") + "\n\n", new]
     path.write_text("## ".join(parts).rstrip("\n") + "\n", encoding="utf-8")
 
 
