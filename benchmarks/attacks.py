@@ -75,8 +75,9 @@ environments; all but PPO's are of agents trained for attacks of this size. PPO'
 median agent of 21 trainings under the strongest of six attacks
 ([ATLA](https://github.com/huanzhang12/ATLA_robust_RL), README, commit 8bde894). WocaR-PPO's are from its authors
 ([WocaR-RL](https://github.com/umd-huang-lab/WocaR-RL), WocaR-PPO/README.md, commit c28a618): the median of 30 trainings
-under the strongest of their own attacks, so they compare with the other three only roughly. The attacks include Robust Sarsa and adversaries that were learned, which are stronger than
-ours. So the columns say how large these perturbations are; they do not decide which method is better.
+under the strongest of their own attacks, so they compare with the other three only roughly. The attacks include Robust
+Sarsa and adversaries that were learned, which are stronger than ours. So the columns say how large these perturbations
+are; they do not decide which method is better.
 """
 
 

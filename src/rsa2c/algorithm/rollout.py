@@ -53,8 +53,7 @@ def collect(
     """
     check_count("steps", steps)
     mode = autoreset_mode(env)
-    if restart_p != 0.0:
-        _check_restarts(env, mode, restart_p)
+    _check_restarts(env, mode, restart_p)
     n, (d,) = env.num_envs, env.single_observation_space.shape or ()
     record = _Recording.empty(env, steps, metric, dtype)
     first = np.ones(n, dtype=bool)
@@ -68,8 +67,7 @@ def collect(
                 observations, reward, over, out_of_time, infos = env.step(action)
             check_observations(env, observations, (n, d), t + 1)
             check_rewards(env, reward, n, t + 1)
-            record.rewards[t], record.terminated[t], record.truncated[t] = reward, over, out_of_time
-            ended = record.terminated[t] | record.truncated[t]
+            ended = record.rewarded(t, reward, over, out_of_time)
             if observe is not None:
                 observe(Step(action, observations, reward, over, out_of_time, infos, last=t + 1 == steps))
             first = record.begun(t, ended, mode)
@@ -78,8 +76,7 @@ def collect(
                 observations = _restarted(env, fresh, observations, t + 1, watch)
                 first = first | fresh
             if mode is AutoresetMode.SAME_STEP and ended.any():
-                finals = _final_observations(env, infos, np.flatnonzero(ended))
-                check_observations(env, finals, (len(finals), d), t + 1, np.flatnonzero(ended))
+                finals = _final_observations(env, infos, np.flatnonzero(ended), t + 1)
                 record.keep_final(t, ended, sensors.some(finals, np.flatnonzero(ended)))
     return record.assembled(sensors.every(observations, first))
 
@@ -131,6 +128,11 @@ class _Recording:
         check_actions(env, action, self.means.shape[1:], t)
         self.means[t], self.latents[t] = mean, latent
         return action.astype(env.single_action_space.dtype, copy=False)
+
+    def rewarded(self, t: int, reward: Any, terminated: Any, truncated: Any) -> NDArray[np.bool_]:
+        """Keep what step t gave; which environments (n,) it ended an episode in."""
+        self.rewards[t], self.terminated[t], self.truncated[t] = reward, terminated, truncated
+        return np.asarray(self.terminated[t] | self.truncated[t])
 
     def restarted(
         self, t: int, ended: NDArray[np.bool_], mode: AutoresetMode, restart_p: float, rng: Draws
@@ -215,16 +217,24 @@ def thinned(rows: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray
     return rows if len(rows) <= count else rows[rng.choice(len(rows), count, replace=False)]
 
 
-def _final_observations(env: VectorEnv[Any, Any, Any], infos: dict[str, Any], who: NDArray[np.int64]) -> NDArray[Any]:
+def _final_observations(
+    env: VectorEnv[Any, Any, Any], infos: dict[str, Any], who: NDArray[np.int64], step: int
+) -> NDArray[Any]:
+    """Those (len(who), d) of the episodes that ended at this step, whose environments reset themselves within it."""
     if "final_obs" not in infos:
         raise EnvError(
             f"{env_id(env)}: in autoreset mode SameStep a vector environment must give the last observation"
             f" of an episode as infos['final_obs']; got infos with the keys {sorted(infos)}."
         )
-    return np.stack([np.asarray(infos["final_obs"][i]) for i in who])
+    finals = np.stack([np.asarray(infos["final_obs"][i]) for i in who])
+    (d,) = env.single_observation_space.shape or ()
+    check_observations(env, finals, (len(who), d), step, who)
+    return finals
 
 
 def _check_restarts(env: VectorEnv[Any, Any, Any], mode: AutoresetMode, restart_p: float) -> None:
+    if restart_p == 0.0:
+        return
     if not 0.0 < restart_p < 1.0:
         raise ConfigError(f"restart_p is a probability per step, 0 to under 1; got {restart_p!r}.")
     resets_some = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv) or env.metadata.get(PARTIAL_RESET)
