@@ -113,10 +113,10 @@ def _special(task: Task, agent: Any) -> dict[str, Any]:
         return {"gap": gap if np.isfinite(gap) else None}
     import time_to_solution as goal
 
-    if task.environment != goal.ENV or task.settings:
+    race, name, seed = goal.Race(), task.algorithm, task.seed
+    if task.environment != race.environment or task.settings:
         return {}
-    name, seed = task.algorithm, task.seed
-    solution = goal.peer(name, seed) if name in BASELINES else goal.ours(seed, name)
+    solution = goal.peer(race, name, seed) if name in BASELINES else goal.ours(race, seed, name)
     reached = bool(np.isfinite(solution.seconds))
     return {
         "goal_steps": solution.steps if reached else None,
