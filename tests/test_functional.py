@@ -8,6 +8,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+import yaml
 
 from rsa2c import RSA2C, evaluate
 from rsa2c.algorithm.shares import Rollout
@@ -160,7 +161,8 @@ def test_from_the_command_line_to_a_run_that_goes_on(tmp_path, monkeypatch, caps
     assert main(["resume", str(run), "--env=integrator:Short", *more]) == 0
     whole = Path("whole", run.name, "model.safetensors").read_bytes()
     assert (run / "model.safetensors").read_bytes() == whole
-    assert "integrator:Short" in (run / "report.html").read_text()
+    versions = yaml.safe_load((run / "config.yaml").read_text())["versions"]
+    assert versions["jax"] == jax.__version__ and "integrator:Short" in (run / "report.html").read_text()
     capsys.readouterr()
     assert main(["evaluate", str(run), "--env=integrator:Short", "--episodes=2"]) == 0
     assert "2 episodes" in capsys.readouterr().out

@@ -7,6 +7,9 @@ from rsa2c.config import Config
 from rsa2c.envs import Source
 from rsa2c.errors import ConfigError, require
 
+PACKAGES = ("jax", "jaxlib", "mujoco-mjx", "cupy-cuda13x")
+"""Those that compute on a device, besides the ones that compute everywhere."""
+
 
 def on_device(source: Source, config: Config, workers: int, cluster: str | None) -> Workers:
     """The environments of a training on the device that its configuration names."""

@@ -23,6 +23,7 @@ from rsa2c.envs.names import Names
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError
 from rsa2c.files import PathLike, StorageError
+from rsa2c.gpu.choosing import PACKAGES
 from rsa2c.progress import progress
 from rsa2c.runs import baseline_training
 from rsa2c.runs.checkpointer import Checkpointer
@@ -97,7 +98,8 @@ def train_run(
     spread: dict[str, Any] = {"workers": workers, "cluster": cluster}
     with closing(RSA2C(source, algorithm, preset=preset, feature_names=feature_names, **spread, **fields)) as agent:
         extra = {"environment": source.name, "algorithm": name, "preset": preset, "total_timesteps": total}
-        run = Run.create(out, run_id, agent.config, extra | _environment(agent, feature_names is not None))
+        extra |= _environment(agent, feature_names is not None)
+        run = Run.create(out, run_id, agent.config, extra, () if agent.config.device == "cpu" else PACKAGES)
         with run.locked():
             _train(run, agent, total, display, track)
     return run
