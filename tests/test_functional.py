@@ -73,9 +73,14 @@ def test_a_copy_steps_as_the_equations_say():
 
 
 class Counted(Integrator):
-    """Counts how often it is made, and how often its step is traced."""
+    """Counts how often it is made, asked for its size, for which Brax resets an environment, and its step traced."""
 
-    made = traced = 0
+    made = asked = traced = 0
+
+    @property
+    def observation_size(self):
+        Counted.asked += 1
+        return 2
 
     def __init__(self):
         super().__init__()
@@ -87,6 +92,7 @@ class Counted(Integrator):
 
 
 def test_all_copies_share_what_was_compiled():
+    Counted.made = Counted.asked = Counted.traced = 0
     source = Source.of(Counted)
     policy = RSA2C(Integrator(), "advanced-ac", n_envs=2, capacity=20, initial_centres=10, horizon=50)
     env = make_env(source, 3)
@@ -94,7 +100,7 @@ def test_all_copies_share_what_was_compiled():
     env.step(np.zeros((3, 1), np.float32))
     env.reset(seed=1)
     evaluate(policy, source, episodes=4, max_steps=3)
-    assert (Counted.made, Counted.traced) == (1, 1)
+    assert (Counted.made, Counted.asked, Counted.traced) == (1, 1, 1)
     assert len({id(each.unwrapped) for each in env.envs}) == 3
     policy.close()
 

@@ -7,6 +7,7 @@ or reset episodes themselves are to be left out.
 
 from __future__ import annotations
 
+from inspect import getattr_static
 from typing import Any
 
 import gymnasium as gym
@@ -24,8 +25,12 @@ EPISODE_LIMIT = 1000
 
 
 def is_functional(env: Any) -> bool:
-    """Whether an object is an environment with the functional interface, and none of Gymnasium's."""
-    return not isinstance(env, gym.Env | VectorEnv | type) and all(hasattr(env, name) for name in INTERFACE)
+    """Whether an object is an environment with the functional interface, and none of Gymnasium's.
+
+    Properties are not asked for their values: Brax resets an environment to find the size of its observations.
+    """
+    known = (getattr_static(env, name, None) is not None for name in INTERFACE)
+    return not isinstance(env, gym.Env | VectorEnv | type) and all(known)
 
 
 class Functional:
