@@ -8,14 +8,13 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmark_runs import BENCHMARKS
-from rsa2c import RSA2C, evaluate
+from rsa2c import RSA2C
 from rsa2c.algorithm import phases, plausible
 from rsa2c.algorithm.admission import admit
 from rsa2c.algorithm.fits import Fits
@@ -36,6 +35,7 @@ sys.path.append(str(BENCHMARKS))
 jax = pytest.importorskip("jax", reason="training on a device needs JAX, which the extra gpu installs")
 
 from gpu_simulation import differences  # noqa: E402
+from integrator import Integrator  # noqa: E402
 from rsa2c.gpu.algebra import DeviceAlgebra  # noqa: E402
 from rsa2c.gpu.device import computing, found  # noqa: E402
 from rsa2c.gpu.environments import environment  # noqa: E402
@@ -379,38 +379,6 @@ def test_all_robots_agree_with_gymnasium(name, usual, most):
     pytest.importorskip("mujoco.mjx", reason="robots on a device need mujoco-mjx, which the extra gpu installs")
     found = differences(name, 100)
     assert np.median(found) < usual and found.max() < most
-
-
-@jax.tree_util.register_dataclass
-@dataclass
-class Brax:
-    """A state as Brax's environments have it."""
-
-    obs: Any
-    reward: Any
-    done: Any
-
-
-class Integrator:
-    """An environment with Brax's functional interface: it is rewarded near zero and ends far away."""
-
-    observation_size, action_size = 2, 1
-
-    def reset(self, key):
-        return Brax(jax.random.uniform(key, (2,), minval=-1.0), jax.numpy.zeros(()), jax.numpy.zeros(()))
-
-    def step(self, state, action):
-        place, speed = state.obs
-        speed = speed + 0.1 * action[0]
-        obs = jax.numpy.stack([place + 0.1 * speed, speed])
-        return Brax(obs, 1.0 - place**2, (abs(obs[0]) > 3.0).astype(float))
-
-
-def test_environments_with_a_functional_interface_train_and_are_evaluated():
-    with closing(RSA2C(Integrator(), "advanced-ac", device="jax-cpu", **SMALL)) as agent:
-        assert agent.env_id == "Integrator" and agent.workers.env.features == 2
-        agent.learn(2 * 16 * 24)
-        assert agent.epoch == 1 and evaluate(agent, agent.source, episodes=1).lengths[0] <= 1000
 
 
 def episode_by_numpy(policy, place, speed, steps):

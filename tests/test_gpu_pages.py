@@ -10,7 +10,8 @@ from benchmark_runs import BENCHMARKS
 
 sys.path.append(str(BENCHMARKS))
 
-from _gpu_page import section
+from _gpu_page import section, write_page
+from _provenance import RESULTS
 from gpu_simulation import write
 
 
@@ -35,3 +36,8 @@ def test_epochs_in_which_nothing_was_compiled_are_told_apart(more, told):
             "phases": {"collect": 2.0, "actor": 0.05, "compile": 1.0}, **more}  # fmt: skip
     page = section({"env": "Pendulum-v1", "algorithm": "rsa2c-kme", "settings": {}, "header": "", "seeds": [seed]})
     assert page.endswith(f"{told}\n") and "| 0 | 7 | - | - | -300, 7 s | -300 (worst of 10: -400), 7 s" in page
+
+
+def test_the_page_is_what_its_parts_make(tmp_path):
+    write_page(RESULTS / "gpu", tmp_path / "gpu.md")
+    assert (tmp_path / "gpu.md").read_text("utf-8") == (RESULTS / "gpu.md").read_text("utf-8")

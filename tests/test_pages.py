@@ -21,6 +21,7 @@ RUNNING = [page for page in PAGES if {name for name, _ in blocks(page)} - {"text
 NEEDS = {
     "kernel-models.md": ("shap", "sklearn", "matplotlib"),
     "README.md": ("sklearn",),
+    "scaling.md": ("jax",),
     "tools.md": ("optuna", "PIL", "pygame", "stable_baselines3", "tensorboard"),
 }
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)")

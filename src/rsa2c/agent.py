@@ -30,7 +30,7 @@ from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import Names
 from rsa2c.envs.source import KINDS
 from rsa2c.errors import EnvError
-from rsa2c.gpu.choosing import on_device, source_of
+from rsa2c.gpu.choosing import on_device
 from rsa2c.progress import progress
 from rsa2c.sb3.callbacks import Callback, StopTraining, hooks
 from rsa2c.sb3.methods import SB3Methods, check_saved_arguments, check_sb3_arguments
@@ -41,9 +41,10 @@ from rsa2c.zoo import located
 class RSA2C(SB3Methods):
     """A continuous-control agent whose policy, value and advantage are kernel expansions on remembered states.
 
-    `env` is a Gymnasium id, `module:Id`, an instance, a class or a function that makes one (`env_kwargs` are their
-    arguments), a VectorEnv, SB3's VecEnv, or a pool of EnvPool; any setting of `Config` is a keyword argument. What can
-    be asked of the agent (predict, explain, certify, ...) is in `Trained`; this class trains, saves and loads.
+    `env` is a Gymnasium id, `module:Id`, an instance, of Brax or MuJoCo Playground too, a class or function that makes
+    one (`env_kwargs` are their arguments), a VectorEnv, SB3's VecEnv, or a pool of EnvPool; any setting of `Config` is
+    a keyword argument. What can be asked of the agent (predict, explain, certify, ...) is in `Trained`; this class
+    trains, saves and loads.
     `feature_names` names the features: a list, a mapping from name to unit, or a YAML file with either. `verbose` and
     `tensorboard_log` are for `learn`, as in SB3. With `workers` above 1 the environments are spread over as many
     processes, or with `cluster` over actors of a Ray cluster ("auto", "local", or an address); the result is the same.
@@ -77,7 +78,7 @@ class RSA2C(SB3Methods):
         check_workers(workers, cluster)
         use_module(env)
         self.verbose, self.tensorboard_log = verbose, None if tensorboard_log is None else Path(tensorboard_log)
-        self._source = None if env is None else source_of(env, env_kwargs)
+        self._source = None if env is None else Source.of(env, env_kwargs)
         self._env, self._spread = None, (workers, cluster)
         self._workers: Workers | None = None
         if snapshot is not None:

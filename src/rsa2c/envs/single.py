@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import rsa2c.envs.lqr  # noqa: F401 - registers the benchmark with Gymnasium
 from rsa2c.envs.checks import check_has_spaces, check_spaces
 from rsa2c.envs.flattening import FlatObservation
+from rsa2c.envs.functional import INTERFACE, Functional, is_functional
 from rsa2c.envs.modules import found_in_module, has_module
 from rsa2c.envs.names import env_id
 from rsa2c.envs.pool import EnvPoolSingle, only_pool_has
@@ -38,17 +39,7 @@ def make_single(
     """One of Gymnasium's own environments, checked, flattened if its observations are a Dict, disturbed as in
     `make_env`. `env` is whatever `make_env` takes."""
     source = Source.of(env, env_kwargs)
-    if source.factory is not None:
-        made = getattr(source.factory, "func", source.factory)
-        name = made.__name__ if isinstance(made, type) else "an environment given as a function"
-        with _third_party_noise_silenced(), _making(name):
-            single = source.factory()
-        if not isinstance(single, gym.Env):
-            raise EnvError(f"A factory must return a gymnasium.Env, got {type(single).__name__}.")
-    else:
-        source.check_single("evaluate")
-        assert source.id is not None, "a source without a factory has an id"
-        single = _from_id(source.id, source.kwargs)
+    single = _made(source)
     check_has_spaces(single)
     if isinstance(single.observation_space, spaces.Dict):
         single = FlatObservation(single)
@@ -56,6 +47,13 @@ def make_single(
     if distractors:
         single = Distractors(single, distractors, distractor_kind, source)
     return ObservationNoise(single, noise_variance) if np.any(noise_variance) else single
+
+
+def functional_of(source: Source) -> Functional | None:
+    """The environment with the functional interface that a source makes; None where it makes another."""
+    if source.functional is None and source.vector is None:
+        make_single(source).close()
+    return source.functional
 
 
 class FreshSyncVectorEnv(SyncVectorEnv[NDArray[Any], NDArray[Any]]):
@@ -97,15 +95,40 @@ def known_spec(name: str) -> gym.envs.registration.EnvSpec:
         ) from error
 
 
-def _from_id(name: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
+def _made(source: Source) -> gym.Env[Any, Any]:
+    """An environment of a source. One with the functional interface is made once: it has no state of its own."""
+    if source.functional is not None:
+        return source.functional.single()
+    if source.factory is not None:
+        made = _from_factory(source.factory)
+    else:
+        source.check_single("evaluate")
+        assert source.id is not None, "a source without a factory has an id"
+        made = _from_id(source.id, source.kwargs)
+    if is_functional(made):
+        source.functional = Functional(made)
+        return source.functional.single()
+    if isinstance(made, gym.Env):
+        return made
+    raise EnvError(
+        f"{source.id or 'a factory'} must make a gymnasium.Env, got {type(made).__name__}, which does not have the "
+        f"functional interface of Brax and MuJoCo Playground either ({', '.join(INTERFACE)})."
+    )
+
+
+def _from_factory(factory: Factory) -> Any:
+    made = getattr(factory, "func", factory)
+    name = made.__name__ if isinstance(made, type) else "an environment given as a function"
+    with _third_party_noise_silenced(), _making(name):
+        return factory()
+
+
+def _from_id(name: str, kwargs: Mapping[str, Any]) -> Any:
     if has_module(name):
         found = found_in_module(name)
         if not isinstance(found, str):
             with _third_party_noise_silenced(), _making(name):
-                made = found(**kwargs)
-            if not isinstance(made, gym.Env):
-                raise EnvError(f"{name} must make a gymnasium.Env, got {type(made).__name__}.")
-            return made
+                return found(**kwargs)
         name = found
     if only_pool_has(name):
         return EnvPoolSingle(name, kwargs)

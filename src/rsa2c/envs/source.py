@@ -12,6 +12,7 @@ import gymnasium as gym
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import TimeLimit
 
+from rsa2c.envs.functional import Functional, is_functional
 from rsa2c.envs.names import chain, env_id
 from rsa2c.envs.pool import DM_CONTROL, is_pool, pool_source
 from rsa2c.envs.vecenv import SB3Vector, is_vecenv
@@ -21,8 +22,8 @@ Factory = Callable[..., gym.Env[Any, Any]]
 EnvLike = Any
 """What `Source.of` takes."""
 KINDS = (
-    "an id such as 'Pendulum-v1', 'module:Id', a gymnasium.Env, a class or function that makes one, a VectorEnv, "
-    "SB3's VecEnv, or a pool of EnvPool"
+    "an id such as 'Pendulum-v1', 'module:Id', a gymnasium.Env or an environment of Brax or MuJoCo Playground, a class "
+    "or function that makes one, a VectorEnv, SB3's VecEnv, or a pool of EnvPool"
 )
 
 
@@ -32,6 +33,9 @@ class Source:
     `id` is a name that makes it (with `kwargs`), `factory` makes one environment, and `vector` is the caller's own
     vector environment. With `alone` the factory always returns the one environment that there is.
     """
+
+    functional: Functional | None = None
+    """What it made, if that has the functional interface: all its environments are copies of it."""
 
     def __init__(
         self,
@@ -51,12 +55,15 @@ class Source:
             return env
         if not isinstance(kwargs, Mapping | None):
             raise ConfigError(f"env_kwargs must map arguments to values, as {{'g': 9.8}} does; got {kwargs!r}.")
+        functional = is_functional(env)
         if isinstance(env, str):
             return cls(id=env.removeprefix(DM_CONTROL) if env.startswith(DM_CONTROL) else env, kwargs=kwargs)
-        if callable(env) and not isinstance(env, gym.Env | VectorEnv):
+        if callable(env) and not functional and not isinstance(env, gym.Env | VectorEnv):
             return cls(factory=partial(env, **kwargs) if kwargs else env, kwargs=kwargs)
         if kwargs:
             raise ConfigError(f"env_kwargs are arguments of an id, a class or a factory; {_kind(env)} is made already.")
+        if functional:
+            return cls(factory=partial(_itself, env))
         if is_pool(env):
             name, changed = pool_source(env)
             return _Fixed(env.config["num_envs"], id=name, kwargs=changed)
@@ -120,6 +127,10 @@ class _Fixed(Source):
     @property
     def n_envs(self) -> int | None:
         return self.count
+
+
+def _itself(env: Any) -> Any:
+    return env
 
 
 def _kind(env: Any) -> str:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.envs import lqr
+from rsa2c.envs import functional, lqr
 from rsa2c.envs.known import find
 from rsa2c.errors import EnvError, did_you_mean
 
@@ -99,19 +99,23 @@ class LQR(Environment):
 
 
 class Functional(Environment):
-    """An environment with the functional interface of Brax and MuJoCo Playground.
+    """An environment with the functional interface of Brax and MuJoCo Playground (`envs/functional.py`).
 
-    `env.reset(key)` and `env.step(state, action)` return a state with `obs`, `reward` and `done`; actions lie in
-    [-1, 1]. `done` terminates an episode, `episode_limit` truncates it; wrappers that end or reset episodes themselves
-    are to be left out.
+    Two are equal if they are of the same object with the same limit, so that its programs are compiled once.
     """
 
-    def __init__(self, env: Any, episode_limit: int | None = 1000) -> None:
-        size = env.observation_size
-        if not isinstance(size, int):
-            raise EnvError(f"observations of {type(env).__name__} must be one vector, got the sizes {size}.")
-        self._env, self.id, self.features, self.episode_limit = env, type(env).__name__, size, episode_limit
-        self.low, self.high = -np.ones(env.action_size), np.ones(env.action_size)
+    def __init__(self, given: functional.Functional) -> None:
+        self._env, self.id, self.features = given.env, given.name, given.features
+        self.episode_limit = given.episode_limit
+        self.low, self.high = -np.ones(given.actions), np.ones(given.actions)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Functional):
+            return NotImplemented
+        return other._env is self._env and other.episode_limit == self.episode_limit
+
+    def __hash__(self) -> int:
+        return id(self._env)
 
     def reset(self, key: Array) -> State:
         return self._env.reset(key)

@@ -24,15 +24,15 @@ from rsa2c.algorithm.workers import Workers
 from rsa2c.attribution import cuda
 from rsa2c.config import LSTD, ClosedAdvantage, Config, FollowingScale, KLStep
 from rsa2c.envs import Source
+from rsa2c.envs.single import functional_of
 from rsa2c.errors import ConfigError, notice
 from rsa2c.gpu.algebra import DeviceAlgebra
 from rsa2c.gpu.batch import DeviceBatch
 from rsa2c.gpu.device import computing, found
-from rsa2c.gpu.environments import Environment, environment
+from rsa2c.gpu.environments import ENVIRONMENTS, Environment, Functional, environment
 from rsa2c.gpu.fitting import DeviceFits
 from rsa2c.gpu.rollout import Acting, Carried, begun, rollout, trial
 from rsa2c.gpu.samples import DeviceSamples
-from rsa2c.gpu.single import SingleFactory
 
 WARMUP_STEPS = 32
 """Steps of each environment in the warm-up, at least: rollouts of an epoch's length, so that one program does both."""
@@ -65,12 +65,15 @@ class DeviceWorkers(Workers):
     @classmethod
     def of(cls, source: Source, config: Config) -> DeviceWorkers:
         """For whatever a user gave as the environment."""
-        if isinstance(source.factory, SingleFactory):
-            return cls(source.factory.environment, config)
-        if source.id is None or source.kwargs:
+        if source.id in ENVIRONMENTS and not source.kwargs:
+            return cls(environment(source.id), config)
+        functional = functional_of(source)
+        if functional is not None:
+            return cls(Functional(functional), config)
+        if source.id is None or source.id in ENVIRONMENTS:
             raise ConfigError(
-                f"device={config.device!r} needs an environment id without env_kwargs, got {source.name}. "
-                "Use device='cpu'."
+                f"device={config.device!r} needs an environment id without env_kwargs, or an environment with the "
+                f"functional interface of Brax and MuJoCo Playground, got {source.name}. Use device='cpu'."
             )
         return cls(environment(source.id), config)
 

@@ -17,13 +17,13 @@ from rsa2c.agent import RSA2C
 from rsa2c.algorithm.automatic import check_total
 from rsa2c.baselines.policy import BASELINES, Baseline
 from rsa2c.config import algorithm_name, default_timesteps, make_config
-from rsa2c.envs import EnvLike
+from rsa2c.envs import EnvLike, Source
 from rsa2c.envs.modules import use_module
 from rsa2c.envs.names import Names
 from rsa2c.envs.watchdog import native_limit
 from rsa2c.errors import ConfigError
 from rsa2c.files import PathLike, StorageError
-from rsa2c.gpu.choosing import source_of
+from rsa2c.gpu.choosing import PACKAGES
 from rsa2c.progress import progress
 from rsa2c.runs import baseline_training
 from rsa2c.runs.checkpointer import Checkpointer
@@ -80,7 +80,7 @@ def train_run(
     if total_timesteps is not None:
         check_total(total_timesteps)
     use_module(env)
-    source = source_of(env, env_kwargs)
+    source = Source.of(env, env_kwargs)
     if algorithm in BASELINES:
         if workers != 1 or cluster is not None:
             raise ConfigError(f"{algorithm} trains in this process alone. Leave workers and cluster (--address) out.")
@@ -98,7 +98,8 @@ def train_run(
     spread: dict[str, Any] = {"workers": workers, "cluster": cluster}
     with closing(RSA2C(source, algorithm, preset=preset, feature_names=feature_names, **spread, **fields)) as agent:
         extra = {"environment": source.name, "algorithm": name, "preset": preset, "total_timesteps": total}
-        run = Run.create(out, run_id, agent.config, extra | _environment(agent, feature_names is not None))
+        extra |= _environment(agent, feature_names is not None)
+        run = Run.create(out, run_id, agent.config, extra, () if agent.config.device == "cpu" else PACKAGES)
         with run.locked():
             _train(run, agent, total, display, track)
     return run
@@ -200,7 +201,7 @@ def _resumable(data: RunData) -> RSA2C:
     if data.checkpoint is not None:
         return data.kernel_agent
     _ = data.config  # refuses a setting that does not exist, by name
-    env = data.source if data.env is None else source_of(data.env, data.env_kwargs)
+    env = data.source if data.env is None else Source.of(data.env, data.env_kwargs)
     names = data.document.get("feature_names")
     return RSA2C(env, preset=data.document["preset"], feature_names=names, **data.settings)
 

@@ -245,9 +245,9 @@ def dealt(n_envs: int, horizon: int, workers: int) -> list[Span]:
     blocks = -(-n_envs // per_block)
     if workers > blocks:
         raise ConfigError(
-            f"workers is {workers}, but {n_envs} environments of {horizon} steps make {blocks} blocks of at least "
-            f"1,000 steps, and a worker takes whole blocks. Set workers to at most {blocks}, or n_envs to at least "
-            f"{workers * per_block}."
+            f"workers is {workers}, but {n_envs} environments of {horizon} steps make {blocks} "
+            f"block{'s' * (blocks != 1)} of at least 1,000 steps, and a worker takes whole blocks. Set workers to at "
+            f"most {blocks}, or n_envs to at least {workers * per_block}."
         )
     parts = np.array_split(np.arange(blocks), workers)
     firsts = [int(part[0]) * per_block for part in parts]
