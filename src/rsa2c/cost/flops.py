@@ -105,7 +105,6 @@ def _value(config: Config, epoch: Work) -> float:
         if fit.value_damping and epoch.number:  # previous values, the features' second moment and its right-hand side
             count += epoch.points * (2 * q + 1) + n * size * (size + 3) + 3 * size * (size + 1)
         return count
-    count += kernel(config, epoch.points, q, d)  # sweeps have the whole batch, values are each block's own
     if isinstance(fit, TD):
         return count + fit.value_sweeps * n * (9 * q + 4)
     assert isinstance(fit, MonteCarlo), "there is a Value Critic"
