@@ -87,7 +87,7 @@ def _growth(config: Config, growth: Growth, d: int) -> float:
     if isinstance(config.replacement, RemovalCost):
         count += coordinates(config, n, d) + kernel(config, n, q, d) + moment(n, q) + 4 * q**3
         count += r * (6 * q * q + 4 * q * m + 4 * q)
-    count += lu(r, m) + (2 * r + 1) * (q - r) * m
+    count += lu(r, m) + (growth.functions - 1) * lu(r, 0) + (2 * r + 1) * (q - r) * m
     return count + pivots(config, n, Basis.new(q - r), growth.admitted, d)
 
 
