@@ -5,7 +5,7 @@ import pytest
 
 from rsa2c.errors import DataError
 from rsa2c.kernel.kernels import RBF
-from rsa2c.kernel.linalg import ridge_regression, second_moment, solve_positive
+from rsa2c.kernel.linalg import ROWS, precise_product, ridge_regression, second_moment, solve_positive
 
 
 def test_single_precision_products_stay_positive_definite():
@@ -44,3 +44,13 @@ def test_ridge_regression_minimises_its_definition():
     np.testing.assert_allclose(slope, 0.0, atol=1e-12)
     with pytest.raises(DataError, match=r"the fit .*Raise the ridge"):
         ridge_regression(phi, targets, -gram, 100.0, "the fit", "Raise the ridge")
+
+
+@pytest.mark.parametrize("n", [0, 1, ROWS - 1, ROWS, 3 * ROWS + 5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_product_in_double_precision_is_that_of_a_copy(n, dtype):
+    rng = np.random.default_rng(n)
+    phi, weights = rng.normal(size=(n, 37)).astype(dtype), rng.normal(size=37)
+    product = precise_product(phi, weights)
+    assert product.dtype == np.float64
+    np.testing.assert_allclose(product, phi.astype(np.float64) @ weights, rtol=1e-13, atol=1e-13)

@@ -281,3 +281,27 @@ def test_small_words():
     assert clock(float("inf")) == "-"
     assert sparkline([0.0, 1.0, float("nan"), 2.0]) == "▁▅█"
     assert sparkline([1.0]) == ""
+
+
+KEPT = """
+import os
+import sys
+import numpy as np
+from rsa2c.runs.memory import keep_freed_memory
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+kept, before = "keep" in sys.argv and keep_freed_memory(), resident()
+np.ones(2**24)
+print(kept, resident() - before > 2**26)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.confstr("CS_GNU_LIBC_VERSION") is None, reason="glibc's setting")
+def test_freed_memory_is_kept_where_it_is_asked_for():
+    """128 MB that were freed: does the process still have them?"""
+    calls = ([sys.executable, "-c", KEPT, *more] for more in ([], ["keep"]))
+    said = [subprocess.run(call, capture_output=True, text=True, check=True).stdout.split() for call in calls]
+    assert said == [["False", "False"], ["True", "True"]]

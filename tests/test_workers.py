@@ -124,6 +124,7 @@ def test_the_model_does_not_depend_on_how_environments_are_spread(alone, workers
 @pytest.mark.parametrize("fields", [
     {"base": PLAIN, "env": "rsa2c/LQR-v0", "preset": "paper", "horizon": 400},
     {"base": PLAIN, "env": "Pendulum-v1", "preset": "paper", "horizon": 400, "n_envs": 12, "newcomers": "printed"},
+    {"base": PLAIN, "env": "Pendulum-v1", "preset": "paper", "horizon": 400, "n_envs": 12, "value_fit": "mc"},
     {"env": "InvertedPendulum-v5", "backend": "gymnasium", "horizon": 500, "noise_variance": 0.01, "n_envs": 4},
     {"kernel": "laplace", "distractors": 2, "restart_p": 0.01, "diagnostics": True, "guide": "value+advantage"},
     {"distractors": 5, "distractor_kind": "twin", "restart_p": 0.01, "importance": "correlation"},

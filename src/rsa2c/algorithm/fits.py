@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from rsa2c.algorithm import released
 from rsa2c.algorithm.actor import GaussianPolicy
+from rsa2c.algorithm.batch import joined
 from rsa2c.algorithm.critics import (
     AdvantageFit,
     AdvantageSums,
@@ -29,7 +30,8 @@ from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Block, Samples, states
 from rsa2c.algorithm.state import dtype_of
 from rsa2c.algorithm.sums import Largest, Moments, Range
-from rsa2c.config import LSTD, Config, NoValue, ReleasedAdvantage
+from rsa2c.config import LSTD, TD, Config, NoValue, ReleasedAdvantage
+from rsa2c.config.released import MonteCarlo
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.rkhs import RKHSFunction
 
@@ -98,15 +100,12 @@ class Fits:
                 if plausible(samples.reduce(_set_values, weights, constant), rewards, known, gamma):
                     break
         else:
-            batch = samples.gathered()
-            phi = value.dictionary.features(batch.points.dtype.type)(batch.points)
-            weights = released.sweep_value(phi, batch, value.coefficients[:, 0], fit, config, epoch)
+            weights = _swept(value, samples, fit, config, epoch)
         return replace(value, coefficients=weights[:, None], offset=np.array([constant]))
 
     def estimate(self, value: RKHSFunction | None, samples: Samples, config: Config) -> Estimate:
         """GAE(lambda) on the Value Critic, or without one the returns themselves; every block keeps its own."""
-        swept = None if isinstance(config.value, LSTD) else value
-        arguments = value is not None, swept, float(config.gamma), config.advantage.gae_lambda
+        arguments = value is not None, float(config.gamma), config.advantage.gae_lambda
         advantage, largest, returns, rest, count, total, length = samples.reduce(_estimated, *arguments)
         rounding = 0.0 if value is None else rounding_of(largest.value, dtype_of(config))
         return Estimate.of(advantage, returns, rest, rounding, (count, total, length))
@@ -164,17 +163,29 @@ def _set_values(block: Block, weights: NDArray, constant: float) -> Range:
     return Range.of(block.values)
 
 
-def _estimated(block: Block, has_value: bool, swept: RKHSFunction | None, gamma: float, lam: float) -> tuple[Any, ...]:
-    """The block's advantages, and what `Estimate` needs of them. It has the values of LSTD already; other fits were to
-    the whole batch, and bring theirs."""
+def _swept(
+    value: RKHSFunction, samples: Samples, fit: TD | MonteCarlo, config: Config, epoch: int
+) -> NDArray[np.float64]:
+    """Coefficients (q,) after sweeps over the whole batch; every block is given its values from the same features."""
+    batches = samples.batches()
+    ends = np.cumsum([len(batch.points) for batch in batches])
+    dtype = batches[0].points.dtype
+    features, phi = value.dictionary.features(dtype.type), np.empty((ends[-1], value.dictionary.size), dtype)
+    parts = np.split(phi, ends[:-1])
+    for part, batch in zip(parts, batches, strict=True):
+        part[:] = features(batch.points)
+    weights = released.sweep_value(phi, joined(batches), value.coefficients[:, 0], fit, config, epoch)
+    samples.give_values([(part @ weights.astype(dtype)).astype(np.float64) for part in parts])
+    return weights
+
+
+def _estimated(block: Block, has_value: bool, gamma: float, lam: float) -> tuple[Any, ...]:
+    """The block's advantages, and what `Estimate` needs of them; it has the values of the fit already."""
     batch = block.batch
     if not has_value:
         block.values = np.zeros(len(batch.points))
         block.advantage = discounted_returns(batch, None, gamma)
     else:
-        if swept is not None:
-            block.features = swept.dictionary.features(batch.points.dtype.type)(batch.points)
-            _set_values(block, swept.coefficients[:, 0], float(swept.offset[0]))
         assert block.values is not None, "the value was fitted"
         block.features = None  # nobody needs them after this, and they are the largest array there is
         block.advantage = advantages(batch, block.values, gamma, lam)

@@ -30,6 +30,7 @@ from rsa2c.config import (
 )
 from rsa2c.config.released import MonteCarlo
 from rsa2c.kernel.dictionary import Dictionary
+from rsa2c.kernel.linalg import precise_product
 
 if TYPE_CHECKING:
     from rsa2c.algorithm.actor import GaussianPolicy
@@ -71,7 +72,7 @@ def mc_sweeps(
     The sweep of `td_sweeps` with every transition an ending one and the return as its reward.
     """
     weights = weights.astype(np.float64)
-    returns = discounted_returns(batch, (phi @ weights).astype(np.float64), gamma)
+    returns = discounted_returns(batch, precise_product(phi, weights), gamma)
     every = np.ones(batch.n, dtype=bool)
     for _ in range(sweeps):
         _sweep(phi, batch.segment, every, returns, weights, 0.0, 0.0, step, 1.0 - step * ridge)

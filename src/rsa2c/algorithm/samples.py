@@ -56,6 +56,7 @@ class Samples:
 
     def __init__(self, workers: Workers, counts: list[list[int]], points: int, ended: list[tuple[float, int]]) -> None:
         self.workers, self.points, self.ended = workers, points, ended
+        self.blocks = [len(each) for each in counts]
         self.bounds = np.cumsum([0, *(sum(each) for each in counts)])
 
     @property
@@ -114,9 +115,18 @@ class Samples:
         """Those of the raw states, feature by feature."""
         return self.reduce(_state_moments)
 
+    def batches(self) -> list[Batch]:
+        """The transitions of every block, for rules that need more than sums."""
+        return [batch for batches in self.workers.ask("batches") for batch in batches]
+
     def gathered(self) -> Batch:
-        """All transitions as one batch, for rules that need more than sums."""
-        return joined([batch for batches in self.workers.ask("batches") for batch in batches])
+        """The same as one batch."""
+        return joined(self.batches())
+
+    def give_values(self, values: list[NDArray[np.float64]]) -> None:
+        """Give every block the Value Critic at its points, in the order of `batches`."""
+        bounds = np.cumsum([0, *self.blocks])
+        self.workers.ask_each("set_values", [(values[a:b],) for a, b in pairwise(bounds)])
 
 
 def raw_states(block: Block, index: NDArray) -> NDArray[np.float64]:

@@ -126,6 +126,11 @@ class Share:
         """The transitions themselves."""
         return [block.batch for block in self.blocks]
 
+    def set_values(self, values: list[NDArray[np.float64]]) -> None:
+        """Every block takes its values (N + S,) of a fit that was made elsewhere."""
+        for block, each in zip(self.blocks, values, strict=True):
+            block.values = each
+
     def first_episodes(
         self, policy: GaussianPolicy, steps: int, seed: int, errors: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[np.float64], int]:

@@ -33,13 +33,15 @@ class Basis:
 
 @dataclass(frozen=True)
 class Growth:
-    """A dictionary offered candidates: `admitted` of them joined, after `removed` states had to leave."""
+    """A dictionary offered candidates: `admitted` of them joined, after `removed` states had to leave. So many
+    `functions` are on it, and have `outputs` together."""
 
     basis: Basis
     outputs: int
     candidates: int
     admitted: int
     removed: int = 0
+    functions: int = 1
 
 
 @dataclass(frozen=True)

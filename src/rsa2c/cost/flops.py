@@ -87,7 +87,7 @@ def _growth(config: Config, growth: Growth, d: int) -> float:
     if isinstance(config.replacement, RemovalCost):
         count += coordinates(config, n, d) + kernel(config, n, q, d) + moment(n, q) + 4 * q**3
         count += r * (6 * q * q + 4 * q * m + 4 * q)
-    count += lu(r, m) + (2 * r + 1) * (q - r) * m
+    count += lu(r, m) + (growth.functions - 1) * lu(r, 0) + (2 * r + 1) * (q - r) * m
     return count + pivots(config, n, Basis.new(q - r), growth.admitted, d)
 
 
@@ -105,7 +105,6 @@ def _value(config: Config, epoch: Work) -> float:
         if fit.value_damping and epoch.number:  # previous values, the features' second moment and its right-hand side
             count += epoch.points * (2 * q + 1) + n * size * (size + 3) + 3 * size * (size + 1)
         return count
-    count += kernel(config, epoch.points, q, d)  # sweeps have the whole batch, values are each block's own
     if isinstance(fit, TD):
         return count + fit.value_sweeps * n * (9 * q + 4)
     assert isinstance(fit, MonteCarlo), "there is a Value Critic"

@@ -82,6 +82,13 @@ class Dictionary:
         """Without what can be computed again, which is much larger than the rest."""
         return {name: value for name, value in vars(self).items() if name not in MATRICES}
 
+    def equals(self, other: Dictionary) -> bool:
+        """Whether both have the same states, admitted at the same residuals, under the same kernel."""
+        if self is other:
+            return True
+        same = np.array_equal(self.states, other.states) and np.array_equal(self.errors, other.errors)
+        return same and self.kernel.equals(other.kernel)
+
     def features(self, dtype: np.dtype | type = np.float64) -> Features:
         """The map from coordinates x to k_D(x), compiled for repeated use."""
         return self.kernel.bind(self.centres, dtype)

@@ -143,6 +143,11 @@ class ProductKernel:
         """Floating-point operations of k(x, y) for n states and q centres of d features."""
         raise NotImplementedError
 
+    def equals(self, other: ProductKernel) -> bool:
+        """Whether both are the same formula with the same length scale on the same metric."""
+        same = type(self) is type(other) and self.length_scale == other.length_scale
+        return self is other or (same and self.metric.equals(other.metric))
+
     def on(self, metric: Metric) -> ProductKernel:
         """The same kernel on another metric."""
         return replace(self, metric=metric)

@@ -13,6 +13,10 @@ ROUNDING = 16.0
 be off by 3 to 6, and then they are not positive semidefinite."""
 
 
+ROWS = 256
+"""Rows of a matrix that are copied at a time: few enough that the copy stays in a core's cache."""
+
+
 def second_moment(phi: NDArray) -> NDArray[np.float64]:
     """Phi^T Phi / N, multiplied in the precision of phi, with that precision's rounding added to the diagonal."""
     return moment_of(phi.T @ phi, len(phi))
@@ -23,6 +27,18 @@ def moment_of(products: NDArray, count: int) -> NDArray[np.float64]:
     moment = products.astype(np.float64) / count
     moment[np.diag_indices_from(moment)] += ROUNDING * np.finfo(products.dtype).eps * moment.diagonal().max(initial=0.0)
     return moment
+
+
+def precise_product(phi: NDArray, weights: NDArray) -> NDArray[np.float64]:
+    """(N,): Phi w in double precision, for weights (q,) and Phi (N, q) in any.
+
+    The product of a matrix in single precision with a vector in double would copy all of the matrix in double precision
+    first: memory that takes longer to get than to multiply. Here a few rows are copied at a time.
+    """
+    out = np.empty(len(phi))
+    for first in range(0, len(phi), ROWS):
+        np.matmul(phi[first : first + ROWS], weights, out=out[first : first + ROWS])
+    return out
 
 
 def solve_positive(matrix: NDArray, right: NDArray, name: str, remedy: str) -> NDArray[np.float64]:

@@ -75,6 +75,11 @@ class Metric:
         slope = (np.abs(z) < self.clip) / self.std
         return slope if self.knee is None else slope / np.sqrt(1.0 + (z / self.knee) ** 2)
 
+    def equals(self, other: Metric) -> bool:
+        """Whether both measure every observation alike."""
+        arrays = all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("mean", "std", "weights"))
+        return arrays and (self.clip, self.knee) == (other.clip, other.knee)
+
     def reweighted(self, weights: NDArray) -> Metric:
         """The same coordinates with other feature weights."""
         return replace(self, weights=weights)

@@ -37,6 +37,7 @@ from rsa2c.runs.evaluation import (
     terminations_interrupt,
 )
 from rsa2c.runs.folder import Run
+from rsa2c.runs.memory import keep_freed_memory
 from rsa2c.runs.names import make_run_id
 from rsa2c.sb3.tensorboard import tracker_in
 
@@ -207,6 +208,7 @@ def _resumable(data: RunData) -> RSA2C:
 
 
 def _train(run: Run, agent: RSA2C, total: int, display: bool, track: bool) -> None:
+    keep_freed_memory()
     with ExitStack() as stack:
         tracker = stack.enter_context(tracker_in(run.path, agent.num_timesteps if agent.epoch else 0, track))
         show = stack.enter_context(progress(agent, total, enabled=display))
