@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rsa2c import RSA2C
 from rsa2c.algorithm import guidance
 from rsa2c.algorithm.guidance import (
     Importances,
@@ -208,11 +209,19 @@ def test_averages_are_plain_means_first():
 def test_ratio_rule_of_the_released_code():
     rule = ReleasedGuidance(weight_floor=0.3, ratio_mix=0.25, ratio_range=2.0)
     weights = ratio_weights(np.array([-5.0, 0.3, 30.0]), rule)
-    relative = np.array([0.3, 0.3, 30.0]) / np.mean([0.3, 0.3, 30.0])
+    relative = np.maximum(np.array([0.3, 0.3, 30.0]) / np.mean([0.3, 0.3, 30.0]), 0.3)
     rho = np.clip(1 / np.sqrt(relative), 0.5, 2.0)
     np.testing.assert_allclose(1 / np.sqrt(weights), 0.75 + 0.25 * rho)
-    one = ReleasedGuidance(weight_floor=0.3, ratio_features=1)
-    assert np.sum(ratio_weights(np.array([0.3, 1.0, 30.0]), one) != 1.0) == 1
+
+
+def test_ratio_rule_of_the_released_code_for_some_features():
+    """Those furthest from 1; the others count as 1, which the mean then moves."""
+    phi = np.array([0.1, 1.2, 0.6, 3.0])
+    rule = ReleasedGuidance(weight_floor=0.3, ratio_mix=0.25, ratio_range=1.4, ratio_features=2)
+    mean = (0.3 + 1.0 + 1.0 + 3.0) / 4
+    rho = np.clip(1 / np.sqrt(np.array([0.3, 1.0, 1.0, 3.0]) / mean), 1 / 1.4, 1.4)
+    np.testing.assert_allclose(1 / np.sqrt(ratio_weights(phi, rule)), 0.75 + 0.25 * rho)
+    np.testing.assert_array_equal(phi, [0.1, 1.2, 0.6, 3.0])
 
 
 def test_the_printed_rule_leaves_no_length_scale_beside_the_importances():
@@ -252,3 +261,16 @@ def test_the_approximated_game_of_training_tends_to_the_exact_one(kind, rank, er
     exact, close, rough = found
     np.testing.assert_allclose(close, exact, rtol=error)
     assert np.abs(rough - exact).max() > 10 * np.abs(close - exact).max()
+
+
+@pytest.mark.parametrize(("reproject", "moves"), [(False, True), (True, False)])
+def test_without_reprojection_small_changes_of_weights_count_too(reproject, moves):
+    """The paper's rule on BipedalWalker-v3 and Ant-v5 changes no weight by more than 6%."""
+    settings = {"n_envs": 2, "horizon": 60, "capacity": 30, "initial_centres": 20, "attribution_every": 1,
+                "attribution_warmup": 1, "ratio_mix": 0.08, "ratio_range": 1.4}  # fmt: skip
+    agent = RSA2C("Pendulum-v1", preset="paper", seed=3, reproject=reproject, **settings)
+    for _ in range(4):
+        agent.run_epoch()
+    weights = agent.kernel_weights
+    assert np.all(np.abs(weights - 1.0) < 0.07)
+    assert np.any(weights != 1.0) == moves

@@ -218,11 +218,13 @@ def printed_weights(phi: NDArray, rule: PrintedGuidance, length_scale: float) ->
 
 
 def ratio_weights(phi: NDArray, rule: ReleasedGuidance) -> NDArray[np.float64]:
-    """(d,): phi floored and divided by its mean, rho = 1/sqrt(phi) clipped, length scales multiplied by
-    (1 - kappa) + kappa rho, on request only those of the features that deviate most."""
-    relative = np.maximum(phi, rule.weight_floor)
-    rho = np.clip(1.0 / np.sqrt(relative / relative.mean()), 1.0 / rule.ratio_range, rule.ratio_range)
+    """(d,): phi floored, divided by its mean and floored again, rho = 1/sqrt(phi) clipped, length scales multiplied by
+    (1 - kappa) + kappa rho. On request only the k phi that are furthest from 1 count, and all others as 1."""
     if rule.ratio_features is not None:
-        unchanged = np.argsort(np.abs(np.log(rho)))[: max(len(rho) - rule.ratio_features, 0)]
-        rho[unchanged] = 1.0
+        nearest = np.argsort(np.abs(phi - 1.0), kind="stable")[: max(len(phi) - rule.ratio_features, 0)]
+        phi = phi.copy()
+        phi[nearest] = 1.0
+    relative = np.maximum(phi, rule.weight_floor)
+    relative = np.maximum(relative / relative.mean(), rule.weight_floor)
+    rho = np.clip(1.0 / np.sqrt(relative), 1.0 / rule.ratio_range, rule.ratio_range)
     return 1.0 / ((1 - rule.ratio_mix) + rule.ratio_mix * rho) ** 2

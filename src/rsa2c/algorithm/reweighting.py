@@ -34,7 +34,8 @@ from rsa2c.config import AgreementGuidance, Config, CriticGuidance, PrintedGuida
 from rsa2c.kernel.rkhs import RKHSFunction
 
 SMALLEST_CHANGE = 0.1
-"""Relative change of every weight up to which the policy is not re-projected."""
+"""Relative change of every weight up to which the policy is not re-projected. Without re-projection, as the preset
+`paper` has it, any change counts: on BipedalWalker-v3 and Ant-v5 its rule changes no weight by more than 6%."""
 Rule = AgreementGuidance | CriticGuidance
 
 
@@ -125,10 +126,10 @@ def _reweighted(
 ) -> Guided:
     """Move the actor's metric towards `weights` as far as the policy may change, and re-project on it."""
     policy, old = guided.policy, guided.policy.mean.kernel.metric
-    if np.all(np.abs(weights - old.weights) <= SMALLEST_CHANGE * old.weights):
+    reproject = not isinstance(rule, CriticGuidance) or rule.reproject
+    if np.all(np.abs(weights - old.weights) <= (SMALLEST_CHANGE * old.weights if reproject else 0.0)):
         return guided
     drawn = ProjectionStates.of(policy.mean, samples, config, rng)
-    reproject = not isinstance(rule, CriticGuidance) or rule.reproject
     new, limit = old.reweighted(weights), rule.trust_region
     mean, moves = within_trust_region(policy, new, drawn, limit, config, epoch, reproject, samples.algebra)
     if mean is None:
