@@ -143,7 +143,7 @@ def test_errors_in_standard_deviations_widen_all_alike():
     agent = rsa2c.RSA2C("Pendulum-v1", **SMALL, **NOISE)
     variance = np.array([1.0, 4.0, 0.01])
     np.testing.assert_allclose(widened(variance, agent.config), 1.04 * variance)
-    np.testing.assert_array_equal(widened(variance, agent.config.updated(robust="smooth")), variance)
+    np.testing.assert_array_equal(widened(variance, agent.config.updated(robust="none")), variance)
 
 
 def test_a_wider_scale_includes_the_errors():
@@ -159,6 +159,20 @@ def test_a_wider_scale_includes_the_errors():
     np.testing.assert_allclose(wide.policy_mean.kernel.metric.std, np.sqrt(variance + 9.0))
     np.testing.assert_allclose(seen.points, wide.policy_mean.kernel.metric(seen.raw), atol=1e-5)
     np.testing.assert_array_equal(trial_errors(wide.config, wide.policy, 4), np.outer([0, 0, 0.75, 2.25], np.ones(3)))
+
+
+@pytest.mark.parametrize("kind", ["noise", "smooth"])
+def test_errors_that_grow_widen_the_scale_too(kind):
+    """The penalty would see nothing but the policy's size where errors lead out of the kernel's reach."""
+    agent = rsa2c.RSA2C("Pendulum-v1", **SMALL, robust=kind, robust_noise=3.0, robust_units="raw")
+    agent.run_epoch()
+    metric, visited = agent.policy_mean.kernel.metric, agent.background[:50]
+    np.testing.assert_allclose(metric.std, np.sqrt(agent.state.scale.variance + 9.0))
+    wrong = visited + 3.0 * np.random.default_rng(0).standard_normal(visited.shape)
+    kernel = agent.policy_mean.kernel
+    alike = np.diag(kernel(metric(visited), metric(wrong)))
+    narrow = np.diag(kernel(metric(visited), metric(visited + (wrong - visited) * metric.std / 0.01)))
+    assert np.median(alike) > 0.3 > 0.01 > np.median(narrow)
 
 
 def test_trials_have_the_mixture_at_full_size_the_same_for_both_policies(monkeypatch):

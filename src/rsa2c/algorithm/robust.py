@@ -1,12 +1,14 @@
 """Robust training: what is done so that errors of measurement do less harm.
 
 With robust="scale" the kernel's standard deviations include those of the errors, so that a feature which hardly varies
-is not what errors move most. With robust="noise" they do where the scale follows, and the observations of an epoch have
-noise on them, in a mixture of levels: policy and critics see it, rewards do not change. With robust="smooth" the
-actor's objective has a penalty rho / (2 sigma_j^2) E|h_j(s + delta) - h_j(s)|^2 for each action dimension j. It is
-quadratic in the coefficients c_j, with the gradient rho M c_j / sigma_j^2 and M = E[(k_D(s + delta) - k_D(s)) (k_D(s +
-delta) - k_D(s))^T], so it enters the natural step in closed form. With robust="filter" policy and critics see the
-observations through a low-pass filter (`sensors.py`).
+is not what errors move most. With robust="noise" and robust="smooth" they do where the scale follows. With "noise" the
+observations of an epoch have noise on them, in a mixture of levels: policy and critics see it, rewards do not change.
+With "smooth" the actor's objective has a penalty rho / (2 sigma_j^2) E|h_j(s + delta) - h_j(s)|^2 for each action
+dimension j. It is quadratic in the coefficients c_j, with the gradient rho M c_j / sigma_j^2 and M = E[(k_D(s + delta)
+- k_D(s)) (k_D(s + delta) - k_D(s))^T], so it enters the natural step in closed form. Errors that leave the kernel's
+reach would only make it shrink the policy; on BipedalWalker-v3, whose lidar has a standard deviation of 0.01, an error
+of 0.1 is such a one without the wider scale. With robust="filter" policy and critics see the observations through a
+low-pass filter (`sensors.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ from rsa2c.config import (
     MeasurementErrors,
     NoisyTraining,
     SmoothPolicy,
-    WiderScale,
 )
 from rsa2c.errors import notice
 from rsa2c.kernel.dictionary import Dictionary
@@ -49,9 +50,9 @@ def _std(policy: GaussianPolicy) -> NDArray[np.float64]:
 
 
 def widened(variance: NDArray[np.float64], config: Config) -> NDArray[np.float64]:
-    """(d,): variances of the visited states, plus those of the errors with robust="scale" and robust="noise"."""
+    """(d,): variances of the visited states, plus those of the errors that a policy is made for."""
     rule = config.robust
-    if not isinstance(rule, WiderScale | NoisyTraining):
+    if not isinstance(rule, MeasurementErrors):
         return variance
     return variance + deviations(rule, np.sqrt(variance)) ** 2
 
