@@ -206,7 +206,7 @@ def test_bad_arguments_are_refused():
         for value in bad:
             with pytest.raises(ConfigError, match=name.replace("_", " ")):
                 make_env("Pendulum-v1", 2, **{name: value})
-    with pytest.raises(EnvError, match=r"must return a gymnasium\.Env, got int"):
+    with pytest.raises(EnvError, match=r"a factory must make a gymnasium\.Env, got int, which does not have"):
         make_env(lambda: 3)
     one = Counter()
     with pytest.raises(EnvError, match="same environment twice"):

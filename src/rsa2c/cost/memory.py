@@ -22,6 +22,8 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     tails = 3 * 8 * points * d if isinstance(config.scale, FollowingScale) else 0
     screened, changed = bool(epoch.growths), any(growth.admitted for growth in epoch.growths)
     held = batch + grams * (1 + screened + changed)
+    together = any(growth.outputs > m for growth in epoch.growths)  # one dictionary grows for actor and Value Critic
+    growing = batch + (8 * q * q if together else grams) * (1 + screened + changed)
     # Features, and for one block at a time traces, differences and features with a constant; sweeps need the first.
     sizes = Sizes.of(config)
     blocks = -(-sizes.n_envs // environments_per_block(sizes.n_envs, sizes.horizon))
@@ -31,7 +33,7 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     perturbed = 2 * n * (q + d) / blocks if isinstance(config.robust, SmoothPolicy) else 0  # a block's at a time
     return {
         "collect": 2 * batch + grams + tails,
-        "admit": held + 8 * admit,
+        "admit": growing + 8 * admit,
         "value": held + single * copies * points * (v + 1) + 8 * 2 * v * v,
         "attribute": held + max(8 * attribute, critic),
         "advantage": held + single * (n * (q + d) + perturbed) + 8 * 3 * q * q,

@@ -37,7 +37,7 @@ class Tracker:
         records = require("tensorboard.summary.writer.record_writer", "track", "TensorBoard tracking")
         self._events = require("tensorboard.compat.proto.event_pb2", "track")
         self._summaries = require("tensorboard.compat.proto.summary_pb2", "track")
-        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers):06d}"
         self._path = Path(folder) / name
         with self._writing():
             self._file = open(self._path, "wb", buffering=0)  # noqa: SIM115
