@@ -76,10 +76,11 @@ def _grown(
     due."""
     dictionary = functions[0].dictionary
     basis, outputs = Basis.of(dictionary), sum(len(function.output_names) for function in functions)
+    count = len(functions)
     threshold, room = threshold_at(config, epoch), Sizes.of(config).capacity - basis.states
     if room > 0:
         grown = algebra.grown(dictionary, candidates, threshold, min(room, limit_of(config)))
-        growth = Growth(basis, outputs, len(candidates), grown.size - basis.states)
+        growth = Growth(basis, outputs, len(candidates), grown.size - basis.states, functions=count)
         return tuple(function.grow(grown) for function in functions), growth
     rule = config.replacement
     if isinstance(rule, NoReplacement) or epoch % rule.replacement_every:
@@ -87,11 +88,11 @@ def _grown(
     offered = algebra.grown(dictionary, candidates, threshold, min(rule.replacement_limit, dictionary.size))
     excess = offered.size - Sizes.of(config).capacity
     if excess <= 0:
-        return functions, Growth(basis, outputs, len(candidates), 0)
+        return functions, Growth(basis, outputs, len(candidates), 0, functions=count)
     pruned = _pruned(functions, candidates, excess, rule, algebra)
     rest = pruned[0].dictionary
     grown = algebra.grown(rest, candidates, threshold, excess)
-    growth = Growth(basis, outputs, len(candidates), grown.size - rest.size, excess, len(functions))
+    growth = Growth(basis, outputs, len(candidates), grown.size - rest.size, excess, count)
     return tuple(function.grow(grown) for function in pruned), growth
 
 

@@ -22,6 +22,7 @@ from rsa2c.config.choices import (
     FilteredMeasurements,
     FollowingScale,
     FrozenScale,
+    GrowingErrors,
     KLStep,
     LearnedSigma,
     NoGuidance,
@@ -207,11 +208,9 @@ def _check_noise(rule: Any, scale: FollowingScale | FrozenScale) -> None:
             "robust='scale' needs scaling='following', got scaling='frozen': standard deviations that are fixed before "
             "training cannot include the errors. Use scaling='following', or robust='noise'."
         )
-    growing = isinstance(rule, NoisyTraining | SmoothPolicy)
-    if growing and rule.robust_units == "normalised" and rule.robust_noise >= 1:
-        kind = "noise" if isinstance(rule, NoisyTraining) else "smooth"
+    if isinstance(rule, GrowingErrors) and rule.robust_units == "normalised" and rule.robust_noise >= 1:
         raise ConfigError(
-            f"robust_noise must be below 1 with robust={kind!r} and robust_units='normalised', got "
-            f"{rule.robust_noise}: standard deviations include the errors, and with errors as large as themselves they "
-            "would grow without end. Use less, or robust_units='raw'."
+            f"robust_noise must be below 1 with robust_units='normalised', got {rule.robust_noise}: standard "
+            "deviations include the errors, and with errors as large as themselves they would grow without end. Use "
+            "less, or robust_units='raw'."
         )

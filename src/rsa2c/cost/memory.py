@@ -22,7 +22,7 @@ def peak_bytes(config: Config, epoch: Work) -> dict[str, float]:
     tails = 3 * 8 * points * d if isinstance(config.scale, FollowingScale) else 0
     screened, changed = bool(epoch.growths), any(growth.admitted for growth in epoch.growths)
     held = batch + grams * (1 + screened + changed)
-    together = any(growth.outputs > m for growth in epoch.growths)  # one dictionary grows for actor and Value Critic
+    together = any(growth.functions > 1 for growth in epoch.growths)  # one dictionary grows for actor and Value Critic
     growing = batch + (8 * q * q if together else grams) * (1 + screened + changed)
     # Features, and for one block at a time traces, differences and features with a constant; sweeps need the first.
     sizes = Sizes.of(config)
