@@ -132,7 +132,8 @@ def fingerprint(agent: RSA2C) -> dict[str, str]:
         "kept": [] if kept is None else [*_policy(kept.policy), kept.epoch, kept.score, kept.episodes],
         "advantage": [agent.advantage.coefficients],
         "importances": [
-            agent.importances.agreed, agent.importances.alone, agent.importances.explained, agent.importances.updates,
+            agent.importances.agreed, agent.importances.alone, agent.importances.explained, agent.importances.moved,
+            agent.importances.updates,
         ],
         "background": [agent.background],
         "metrics": [sorted(row.items()) for row in agent.history],

@@ -84,7 +84,8 @@ def epoch(
         estimate = workers.fits.estimate(value, samples, config)
     with clock("attribute"):
         rngs = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
-        guided = attribute_and_reweight(policy, value, state.importances, samples, estimate, config, t, rngs)
+        known = state.importances, samples, estimate, config, t, scale.varies
+        guided = attribute_and_reweight(policy, value, *known, rngs)
     with clock("advantage"):
         actor_basis, penalty = Basis.of(guided.policy.mean.dictionary), Smoothness.of(config, policy, t, state.steps)
         fit = workers.fits.advantage(guided.policy, samples, estimate, config, penalty)

@@ -25,6 +25,7 @@ from rsa2c.algorithm.critics import (
     lstd_sums,
 )
 from rsa2c.algorithm.estimates import advantages, discounted_returns
+from rsa2c.algorithm.influence import influence, influence_sums
 from rsa2c.algorithm.plausible import plausible, range_of_rewards, ridges
 from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Block, Samples, states
@@ -139,6 +140,10 @@ class Fits:
         elif guide == "value+policy":
             targets.append(samples.take(_means, positions))
         return samples.take(states, positions), targets
+
+    def influence(self, samples: Samples, policy: GaussianPolicy, config: Config) -> NDArray[np.float64]:
+        """(d,): what the noise of actions does to each feature."""
+        return influence(samples.reduce(influence_sums, policy.sigma, config.correlation))
 
 
 def _value_sums(

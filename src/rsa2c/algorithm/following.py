@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rsa2c.kernel.metric import Metric
+from rsa2c.kernel.metric import Metric, smallest_std
 
 NEWEST = 0.3
 """Share of the newest batch in the moving averages: three epochs are half of them."""
@@ -37,6 +37,11 @@ class Scale:
     def of(cls, observations: NDArray) -> Scale:
         """Those of raw observations (N, d)."""
         return cls(observations.mean(axis=0, dtype=np.float64), observations.var(axis=0, dtype=np.float64))
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """(d,): the features that vary."""
+        return np.sqrt(self.variance) >= smallest_std(self.mean)
 
     def updated(self, mean: NDArray, variance: NDArray) -> Scale:
         """With a share of the newest observations' mean (d,) and variance (d,)."""

@@ -1,14 +1,15 @@
 """From attributions to kernel weights, while training.
 
-Weights come from how much each state feature matters to what is attributed (the value, and on request the
-advantage direction or the policy). The default estimator measures this on two *attribution critics* of its own, always
-unweighted, each fitted to one half of the epoch's episodes. With f and g the two critics, a feature's importance is
+A feature counts if its attributions repeat, or if actions move it (`influence.py`). Features that count have equal
+weights, the others hardly any: how much the value depends on a feature says little about how finely the policy has to
+look at it. Attributions are of the value, and on request of the advantage direction or the policy, by two *attribution
+critics* of their own, always unweighted, each fitted to one half of the epoch's episodes. With f and g the two critics,
 
-    I_i^2 = a_i - (b_i - a_i) / 2,  a_i = E_s phi_i(s; f) phi_i(s; g),  b_i = E_s (phi_i(s; f)^2 + phi_i(s; g)^2) / 2,
+    a_i / b_i,  a_i = E_s phi_i(s; f) phi_i(s; g),  b_i = E_s (phi_i(s; f)^2 + phi_i(s; g)^2) / 2,
 
-what they agree on less half of what they do not. What chance makes of a useless feature differs from half to half, so
-its a_i is zero on average, however slowly the feature changes within an episode. b_i is biased upwards by the noise of
-a critic, and most of all for features that change slowly: shadow features made by permuting rows do not show that.
+is how far they repeat. What chance makes of a useless feature differs from half to half, so its a_i is zero on average,
+however slowly the feature changes within an episode. b_i alone is biased upwards by the noise of a critic, and most of
+all for features that change slowly: shadow features made by permuting rows do not show that.
 """
 
 from __future__ import annotations
@@ -44,15 +45,14 @@ RIDGE = 1e-3
 """Ridge of the attribution critic; its targets have unit variance."""
 NODES = 6
 """Quadrature nodes: at a length scale of sqrt(d) the error is below 1e-9, far below the noise of 64 states."""
-DOUBT = 0.5
-"""Share of what the halves disagree on that is taken off what they agree on. With none, 20 useless features of
-Hopper-v5 keep a quarter of all weight after 80 epochs; with all of it, a quarter of HalfCheetah-v5's features go to the
-floor."""
+REPEATED = (0.5, 0.75)
+"""The share a / b from which a feature counts, and from which it counts in full. Useless features of Hopper-v5 and
+Pendulum-v1 that drift have up to 0.55, the target of Reacher-v5, which no action moves, 0.82 to 0.87."""
+MOVED = (3.0, 6.0)
+"""The same for what actions move, in standard deviations of what chance does to a feature that they do not."""
 NEGLIGIBLE = 2e-3
-"""Share of a source's largest importance that is taken off too: where states are sparse both critics fall to their
+"""Share of a source's largest importance that is taken off first: where states are sparse both critics fall to their
 mean, along useless features as well, and agree on that. It is about half of this share in `tests/test_guidance.py`."""
-WEIGHT_POWER = 0.5
-"""Weights follow importance to this power: 1 is in proportion, 0 treats all that have any alike."""
 SHORTEST_LENGTH_SCALE = 0.6
 """No feature's length scale falls below this many standard deviations: a finer kernel does not generalise."""
 CME_PERMUTATIONS = 8
@@ -62,7 +62,7 @@ STATISTICS: dict[str, Callable[[NDArray], Any]] = {"absolute": np.abs, "signed":
 
 @dataclass(frozen=True, eq=False)
 class Importances:
-    """Moving averages of each feature's importance, one row per source."""
+    """Moving averages of each feature's importance, one row per source, and of what actions move."""
 
     agreed: NDArray[np.float64]
     """(sources, d): what both halves say."""
@@ -70,50 +70,58 @@ class Importances:
     """(sources, d): what each half says by itself, mean of both."""
     explained: NDArray[np.float64]
     """(sources,): share of each source's variance that the attribution critics explain."""
+    moved: NDArray[np.float64]
+    """(d,): what actions do to each feature (`influence.influence`)."""
     updates: int = 0
 
     @classmethod
     def none(cls, dimension: int) -> Importances:
         """Before anything was measured."""
-        return cls(np.zeros((0, dimension)), np.zeros((0, dimension)), np.zeros(0))
+        return cls(np.zeros((0, dimension)), np.zeros((0, dimension)), np.zeros(0), np.zeros(dimension))
 
     def updated(self, measured: Measured, decay: float) -> Importances:
         """A plain mean over the first measurements, then an average that forgets with `decay`."""
         if self.updates == 0:
-            return Importances(measured.agreed, measured.alone, measured.explained, 1)
+            return Importances(measured.agreed, measured.alone, measured.explained, measured.moved, 1)
         keep = min(decay, self.updates / (self.updates + 1.0))
         return Importances(
             agreed=keep * self.agreed + (1 - keep) * measured.agreed,
             alone=keep * self.alone + (1 - keep) * measured.alone,
             explained=keep * self.explained + (1 - keep) * measured.explained,
+            moved=keep * self.moved + (1 - keep) * measured.moved,
             updates=self.updates + 1,
         )
 
-    def certain(self) -> NDArray[np.float64]:
-        """(sources, d): what the halves agree on, less `DOUBT` times what they do not and what is negligible."""
+    def repeated(self) -> NDArray[np.float64]:
+        """(d,): the share of a feature's importance on which the halves agree, the largest of all sources."""
         negligible = NEGLIGIBLE * self.agreed.max(axis=1, initial=0.0, keepdims=True)
-        return np.maximum(self.agreed - DOUBT * (self.alone - self.agreed) - negligible, 0.0)
+        agreed = self.agreed - negligible
+        return np.divide(agreed, self.alone, out=np.zeros_like(agreed), where=self.alone > 0).max(axis=0, initial=0.0)
 
-    def relative(self) -> NDArray[np.float64]:
-        """(d,): root of what is certain, each source normalised to sum one, summed over sources."""
-        sizes = np.sqrt(self.certain())
-        totals = sizes.sum(axis=1, keepdims=True)
-        return np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0).sum(axis=0)
+    def counts(self, decay: float) -> NDArray[np.float64]:
+        """(d,): whether each feature counts, from 0 to 1, because its importance repeats or actions move it; `decay` is
+        that of the averages, and says how many measurements are in them."""
+        measurements = min(float(self.updates), (1 + decay) / (1 - decay)) if decay < 1 else float(self.updates)
+        return np.maximum(_ramp(self.repeated(), REPEATED), _ramp(self.moved * np.sqrt(measurements), MOVED))
 
-    def weights(self, floor: float, length_scale: float) -> NDArray[np.float64]:
-        """(d,): kernel weights w_i = f + (1 - f) d I_i^p / sum_l I_l^p, I the importance that is certain.
+    def weights(self, rule: AgreementGuidance, length_scale: float, varies: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """(d,): kernel weights w_i = f + (1 - f) n u_i / sum_l u_l with u_i whether feature i counts, over the n
+        features that vary; one for all others.
 
         They sum to d, less what the shortest length scale cuts off. f = floor^e, where e is the share of the value's
         variance that is explained: what little explains the value says little about which features are useless.
         """
-        importance = self.relative()
-        d = len(importance)
-        if importance.sum() == 0:
-            return np.ones(d)
-        floor **= float(self.explained[0])
-        importance = np.where(importance > 0, importance**WEIGHT_POWER, 0.0)
-        weights = floor + (1 - floor) * d * importance / importance.sum()
+        counts = np.where(varies, self.counts(rule.moment_decay), 0.0)
+        if counts.sum() == 0:
+            return np.ones_like(counts)
+        floor = rule.weight_floor ** float(self.explained[0])
+        weights = np.where(varies, floor + (1 - floor) * varies.sum() * counts / counts.sum(), 1.0)
         return np.minimum(weights, (length_scale / SHORTEST_LENGTH_SCALE) ** 2)
+
+
+def _ramp(x: NDArray, ends: tuple[float, float]) -> NDArray[np.float64]:
+    """0 up to the first end, 1 from the second on, and linear between them."""
+    return np.clip((x - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +134,8 @@ class Measured:
     logged: NDArray[np.float64]
     """(d,): mean absolute attribution of the first source, whatever the statistic that guides, or the root of another
     importance."""
+    moved: NDArray[np.float64]
+    """(d,): what actions do to each feature; zero where the rule does not ask."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +232,11 @@ def product_values(device: str) -> ProductValues:
 
 
 def measure(
-    critics: Halves, rule: AgreementGuidance, rng: np.random.Generator, values: ProductValues = shapley_product
+    critics: Halves,
+    rule: AgreementGuidance,
+    rng: np.random.Generator,
+    moved: NDArray,
+    values: ProductValues = shapley_product,
 ) -> Measured:
     """What two critics agree on and what each says alone: means over states of phi_i(s; f) phi_i(s; g) and of squares,
     summed over a source's outputs. Logged is the mean absolute value of both critics' mean."""
@@ -230,7 +244,7 @@ def measure(
     states, background = _drawn(x, rule, rng)
     one, other = (_attributions(critic, states, background, rule, rng, values) for critic in critics)
     logged = np.abs((one + other)[:, :, 0] / 2).mean(axis=0)
-    return Measured(*agreement(one, other, critics[0]), explained(critics), logged)
+    return Measured(*agreement(one, other, critics[0]), explained(critics), logged, moved)
 
 
 def agreement(one: NDArray, other: NDArray, critic: Critic) -> tuple[NDArray, NDArray]:
@@ -256,7 +270,7 @@ def measure_value(
     states, background = _drawn(critic.x, rule, rng)
     phi = _attributions(critic, states, background, rule, rng, values)
     means = STATISTICS[rule.phi_statistic](phi).sum(axis=2).mean(axis=0)[None]
-    return Measured(means, means, critic.explained, np.abs(phi[:, :, 0]).mean(axis=0))
+    return Measured(means, means, critic.explained, np.abs(phi[:, :, 0]).mean(axis=0), np.zeros(phi.shape[1]))
 
 
 def _drawn(

@@ -1,8 +1,8 @@
-"""Importances other than Shapley values, as controls: with the same halves, doubt and weight rule, is it SHAP?
+"""Importances other than Shapley values, as controls: with the same halves and the same rule, is it SHAP?
 
 Each is a pair of numbers per source and feature, (sources, d) both: what the critics of the two halves of an epoch's
-episodes agree on, which is zero on average for what is useless, and what each says alone. All are on the scale of a
-variance, as the mean squared Shapley value is, because the weights follow their root.
+episodes agree on, which is zero on average for what is useless, and what each says alone. What actions move counts
+beside every one of them, as it does beside Shapley values; `none` leaves that alone.
 """
 
 from __future__ import annotations
@@ -140,15 +140,22 @@ def negative_evidence(theta: Array, x: Array, y: Array) -> tuple[float, Array]:
     return value, -slopes
 
 
-def random(critics: Halves, rng: np.random.Generator) -> Array:
-    """Squares of standard normal numbers, which measure nothing."""
-    return np.square(rng.standard_normal((len(critics[0].sources), critics[0].x.shape[1])))
+def random(critics: Halves, rng: np.random.Generator) -> Pair:
+    """Shares on which the halves agree that are drawn evenly from 0 to 1, and measure nothing."""
+    drawn = rng.uniform(size=(len(critics[0].sources), critics[0].x.shape[1]))
+    return drawn, np.ones_like(drawn)
 
 
-def oracle(critics: Halves, true: int) -> Array:
-    """One for the first `true` features, which are not distractors, and zero for all others."""
+def oracle(critics: Halves, true: int) -> Pair:
+    """Agreement on the first `true` features, which are not distractors, and on no other."""
     known = (np.arange(critics[0].x.shape[1]) < true).astype(np.float64)
-    return np.tile(known, (len(critics[0].sources), 1))
+    agreed = np.tile(known, (len(critics[0].sources), 1))
+    return agreed, np.ones_like(agreed)
+
+
+def none(critics: Halves) -> Pair:
+    """No importance at all."""
+    return oracle(critics, 0)
 
 
 MEASURED = {
@@ -162,22 +169,29 @@ MEASURED = {
 
 
 def other_importance(
-    name: str, critics: Halves, distractors: int, rngs: tuple[np.random.Generator, np.random.Generator]
+    name: str,
+    critics: Halves,
+    distractors: int,
+    rngs: tuple[np.random.Generator, np.random.Generator],
+    moved: NDArray,
 ) -> Measured:
-    """As `guidance.measure`, with the root of the first source's importances logged; an oracle explains everything.
+    """As `guidance.measure`, with the root of the first source's importances logged; an oracle explains everything, and
+    asks nothing of actions.
 
     `rngs` are the generator of this attribution and one that is the same at each: random numbers that changed would
     average out.
     """
     share = explained(critics)
     if name == "oracle":
-        agreed, share = oracle(critics, critics[0].x.shape[1] - distractors), np.ones_like(share)
-        alone = agreed
+        agreed, alone = oracle(critics, critics[0].x.shape[1] - distractors)
+        share, moved = np.ones_like(share), np.zeros_like(moved)
+    elif name == "none":
+        agreed, alone = none(critics)
     elif name == "random":
-        agreed = alone = random(critics, rngs[1])
+        agreed, alone = random(critics, rngs[1])
     else:
         agreed, alone = MEASURED[name](critics, rngs[0])
-    return Measured(agreed, alone, share, np.sqrt(np.maximum(agreed[0], 0.0)))
+    return Measured(agreed, alone, share, np.sqrt(np.maximum(agreed[0], 0.0)), moved)
 
 
 def _rows(critic: Critic, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -48,8 +48,7 @@ def roll_out(
 ) -> Samples:
     """Roll out the policy, `horizon` steps in each environment, in an epoch that begins after `steps` environment
     steps: from fresh environments, on a device from where they are."""
-    correlation = config.exploration.noise_correlation if isinstance(config.exploration, LearnedSigma) else 0.0
-    plan = Rollout.drawn(rng, policy, horizon, dtype_of(config), float(correlation), config.restart_p)
+    plan = Rollout.drawn(rng, policy, horizon, dtype_of(config), config.correlation, config.restart_p)
     plan = replace(plan, errors=training_errors(config, policy, workers.n_envs, steps, rng))
     return workers.roll_out(plan, observe)
 

@@ -61,11 +61,12 @@ def attribute_and_reweight(
     estimate: Estimate,
     config: Config,
     epoch: int,
+    varies: NDArray[np.bool_],
     rngs: tuple[np.random.Generator, np.random.Generator],
 ) -> Guided:
     """Measure importances where they are due, and move the kernel towards the weights they ask for.
 
-    `rngs` are the streams of the attribution and of the re-projection.
+    `varies` (d,) are the features that do, and `rngs` the streams of the attribution and of the re-projection.
     """
     rule, unchanged = config.guidance, Guided(policy, value, importances)
     if not isinstance(rule, Rule) or epoch % rule.attribution_every:
@@ -78,11 +79,12 @@ def attribute_and_reweight(
         measured = measure_value(critics[0], rule, rng, product_values(config.device))
     else:
         critics = _halves(rule, samples, estimate, config.kernel, rng)
-        measured = _measured(critics, rule, config, rng)
+        moved = samples.workers.fits.influence(samples, policy, config)
+        measured = _measured(critics, rule, config, rng, moved)
     importances = importances.updated(measured, rule.moment_decay)
     guided = replace(unchanged, importances=importances, work=tuple(critic.work for critic in critics))
     if importances.updates > rule.attribution_warmup:
-        weights = _weights(importances, rule, policy.mean.kernel.length_scale)
+        weights = _weights(importances, rule, policy.mean.kernel.length_scale, varies)
         weights = rng.permutation(weights) if rule.shuffle_weights else weights
         guided = _reweighted(guided, weights, samples, config, rule, epoch, rngs[1])
     return replace(guided, attribution=(measured.logged, guided.policy.mean.kernel.weights.copy()))
@@ -98,11 +100,14 @@ def _halves(
     return attribution_critics(x, targets, first, kernel, centres, rng, samples.algebra)
 
 
-def _measured(critics: Halves, rule: AgreementGuidance, config: Config, rng: np.random.Generator) -> Measured:
-    """Importances of the kind that the rule names."""
+def _measured(
+    critics: Halves, rule: AgreementGuidance, config: Config, rng: np.random.Generator, moved: NDArray
+) -> Measured:
+    """Importances of the kind that the rule names, beside what actions move."""
     if rule.importance == "shapley":
-        return measure(critics, rule, rng, product_values(config.device))
-    return other_importance(rule.importance, critics, config.distractors, (rng, generator(config, 0, ATTRIBUTE, 2)))
+        return measure(critics, rule, rng, moved, product_values(config.device))
+    rngs = rng, generator(config, 0, ATTRIBUTE, 2)
+    return other_importance(rule.importance, critics, config.distractors, rngs, moved)
 
 
 def value_importance(importances: Importances, rule: object) -> NDArray[np.float64]:
@@ -112,13 +117,15 @@ def value_importance(importances: Importances, rule: object) -> NDArray[np.float
     return np.maximum(found, 0.0) if isinstance(rule, AgreementGuidance) else np.abs(found)
 
 
-def _weights(importances: Importances, rule: Rule, length_scale: float) -> NDArray[np.float64]:
+def _weights(
+    importances: Importances, rule: Rule, length_scale: float, varies: NDArray[np.bool_]
+) -> NDArray[np.float64]:
     if isinstance(rule, PrintedGuidance):
         return released.printed_weights(importances.agreed.sum(axis=0), rule, length_scale)
     if isinstance(rule, ReleasedGuidance):
         return released.ratio_weights(importances.agreed.sum(axis=0), rule)
     assert isinstance(rule, AgreementGuidance), "there is no other rule"
-    return importances.weights(rule.weight_floor, length_scale)
+    return importances.weights(rule, length_scale, varies)
 
 
 def _reweighted(

@@ -52,12 +52,12 @@ VALUE_SHAPES = {
     "value/offset": "1",
 }
 """Those of the Value Critic, if there is one."""
+AVERAGES = {"agreed": "s d", "alone": "s d", "explained": "s", "moved": "d"}
+"""Fields of `Importances`, and the names of their axes."""
 TRAINING_SHAPES = {
     **dict.fromkeys(("scale/mean", "scale/variance"), "d"),
     **dict.fromkeys(("bounds/low", "bounds/high"), "m"),
-    "importances/agreed": "s d",
-    "importances/alone": "s d",
-    "importances/explained": "s",
+    **{f"importances/{name}": axes for name, axes in AVERAGES.items()},
 }
 """What a model has besides."""
 KEPT = "kept/"
@@ -107,9 +107,7 @@ def pack(snapshot: Snapshot, checkpoint: bool) -> tuple[Tensors, Metadata]:
         "bounds/high": state.policy.bounds.high,
         "scale/mean": state.scale.mean,
         "scale/variance": state.scale.variance,
-        "importances/agreed": state.importances.agreed,
-        "importances/alone": state.importances.alone,
-        "importances/explained": state.importances.explained,
+        **{f"importances/{name}": getattr(state.importances, name) for name in AVERAGES},
     }
     metadata: Metadata = {
         "kind": "state" if checkpoint else "model",
@@ -202,11 +200,10 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
             episodes=count(about["episodes"], "episodes"),
         )
     updates = count(metadata["importance_updates"], "importance_updates")
+    agreed, alone, explained, moved = (tensors[f"importances/{name}"] for name in AVERAGES)
     return TrainingState(
         **_acting(tensors, tails, bounds, config, task),
-        importances=Importances(
-            tensors["importances/agreed"], tensors["importances/alone"], tensors["importances/explained"], updates
-        ),
+        importances=Importances(agreed, alone, explained, moved, updates),
         scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         epoch=count(metadata["epoch"], "epoch"),
         steps=count(metadata["num_timesteps"], "num_timesteps"),

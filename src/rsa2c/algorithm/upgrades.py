@@ -72,11 +72,18 @@ def _from_version_5(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
     return upgraded, {**metadata, "config": without_shadows(metadata["config"])}
 
 
+def _from_version_6(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
+    """Version 6 did not ask what actions move, and drew other numbers for the control `random`: until it is measured,
+    every feature counts as moved by one standard deviation, which averages take for certain."""
+    return {**tensors, "importances/moved": np.ones(len(tensors["metric/mean"]))}, metadata
+
+
 UPGRADES: dict[int, Callable[[Tensors, Metadata], tuple[Tensors, Metadata]]] = {
     1: _from_version_1,
     2: _from_version_2,
     3: _from_version_3,
     4: _from_version_4,
     5: _from_version_5,
+    6: _from_version_6,
 }
 """What turns a file of format version n into one of version n + 1."""

@@ -201,17 +201,18 @@ class CME:
 
 @dataclass(frozen=True)
 class AgreementGuidance:
-    """Kernel weights from importance on which critics of two halves of the episodes agree."""
+    """Equal kernel weights for features that actions move, or on whose importance critics of two halves of the episodes
+    agree, and hardly any for the others."""
 
     game: KME | CME = KME()
     shuffle_weights: bool = False
     """Placebo: permute the weights over features each time."""
     importance: Literal[
-        "shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle"
+        "shapley", "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle", "none"
     ] = "shapley"
     """What the halves are to agree on: Shapley values, or, for comparison, permutation importance, gradients,
-    correlation, mutual information, relevance to a Gaussian process (ARD), nothing (random numbers, the same
-    throughout), or whether the feature is a distractor (oracle)."""
+    correlation, mutual information, relevance to a Gaussian process (ARD), random numbers, the same throughout, whether
+    the feature is a distractor (oracle, which leaves out what actions move), or nothing besides what they move."""
     guide: Literal["value", "value+advantage", "value+policy"] = "value"
     """What is attributed to obtain the weights."""
     phi_estimator: Literal["exact", "permutation"] = "exact"

@@ -182,6 +182,12 @@ class Config:
         return not isinstance(self.value, NoValue)
 
     @property
+    def correlation(self) -> float:
+        """Correlation of the exploration noise from one step to the next, once it is settled."""
+        rule = self.exploration
+        return float(rule.noise_correlation) if isinstance(rule, LearnedSigma) else 0.0
+
+    @property
     def game(self) -> str | None:
         """The Shapley game that guides, "kme" or "cme"; None where attributions do not guide."""
         return flattened(self).get("attribution")

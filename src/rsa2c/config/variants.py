@@ -58,7 +58,6 @@ SIDE_BY_SIDE: dict[str, Any] = {
     "epochs_between_evaluations": 100,
     "attribution_every": 10,  # an attribution takes as long as an epoch's physics, and a batch says more
     "moment_decay": 0.9,
-    "weight_floor": 0.02,  # batches are large enough for Ant-v5 too
 }
 """What the preset `default` has instead on a GPU, where an epoch is a few steps of thousands of environments."""
 

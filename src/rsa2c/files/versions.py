@@ -14,7 +14,7 @@ Metadata = dict[str, Any]
 Upgrade = TypeVar("Upgrade", bound=Callable[..., Any])
 
 FORMAT = "rsa2c"
-VERSION = 6
+VERSION = 7
 """Version of the format of models, checkpoints and `config.yaml`."""
 FORMER_METRICS = {"epsilon_PV": "span_distance_value", "epsilon_PA": "span_distance_actor"}
 """Metrics by the names they had in older runs: the paper has other quantities of these names."""

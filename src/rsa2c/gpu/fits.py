@@ -244,6 +244,34 @@ def attributed(grid: Grid, fit: ValueFit, rows: Array, metric: Coordinates) -> t
     return measured(taken(grid.states), metric), taken(fit.values), means, taken(grid.latents) - means
 
 
+@partial(jax.jit, static_argnames="lag")
+def influence_sums(
+    grid: Grid, metric: Coordinates, sigma: Array, correlation: Any, lag: int
+) -> tuple[Array, Array, Array, Array]:
+    """`influence.influence_sums` on a grid, for one lag."""
+    states, after = (measured(each.astype(jnp.float64), metric) for each in (grid.states, grid.after))
+    noise, going = (grid.latents.astype(jnp.float64) - grid.means.astype(jnp.float64)) / sigma, _going_on(grid)
+    before = jnp.concatenate([jnp.zeros_like(going[:1]), going[:-1]])
+    carried = jnp.concatenate([jnp.zeros_like(noise[:1]), noise[:-1]])
+    noise = (noise - correlation * carried) / jnp.sqrt(1.0 - correlation**2)
+    starts = jnp.where(correlation > 0, before, 1.0)
+    count = max(len(states) - lag + 1, 0)
+    for k in range(lag - 1):
+        starts = starts[:count] * going[k : k + count]
+    within = starts[:count, :, None]
+
+    def rows(each: Array) -> Array:
+        return (each * within).reshape(-1, each.shape[-1])
+
+    x, e = rows(_one_before(states[:count])), rows(noise[:count])
+    change = rows(after[len(after) - count :] - states[:count])
+    return jnp.square(change).sum(axis=0), e.T @ change, x.T @ jnp.concatenate([change, e], axis=1), x.T @ x
+
+
+def _one_before(x: Array) -> Array:
+    return jnp.concatenate([jnp.ones((*x.shape[:-1], 1), x.dtype), x], axis=-1)
+
+
 @partial(jax.jit, static_argnames="limit")
 def removals(x: Array, centres: Centres, coefficients: Array, excess: Any, limit: int) -> tuple[Array, Array]:
     """`dictionary.cheapest_removals` on scaled coordinates x (N, d), `excess` times, and the coefficients

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.critics import AdvantageFit, check_horizon, require_finite
 from rsa2c.algorithm.fits import Estimate, Fits, rounding_of
+from rsa2c.algorithm.influence import LAGS, influence
 from rsa2c.algorithm.plausible import plausible, range_of_rewards, ridges
 from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Samples
@@ -107,6 +108,15 @@ class DeviceFits(Fits):
         elif guide == "value+policy":
             targets.append(means)
         return x, targets
+
+    def influence(self, samples: Samples, policy: GaussianPolicy, config: Config) -> NDArray[np.float64]:
+        """What the noise of actions does to each feature."""
+        assert isinstance(samples, DeviceSamples), "`check` saw to it"
+        metric, grid = Coordinates.on(samples.metric), samples.batch.grid
+        with computing(samples.device, double=True):
+            found = [fits.influence_sums(grid, metric, policy.sigma, config.correlation, lag) for lag in LAGS]
+            squares, together, cross, gram = (np.stack(each) for each in zip(*found, strict=True))
+        return influence((squares, together, cross, gram))
 
 
 def _on(samples: DeviceSamples, function: RKHSFunction) -> tuple[Centres, Coordinates]:

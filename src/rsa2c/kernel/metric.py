@@ -15,6 +15,11 @@ SMALLEST_STD = 1e-3
 """Standard deviation under which a feature counts as constant."""
 
 
+def smallest_std(mean: NDArray) -> Array:
+    """(d,): the standard deviation under which a feature of this mean does not vary, or by rounding only."""
+    return np.maximum(SMALLEST_STD, ROUNDING * np.finfo(np.float64).eps * np.abs(mean))
+
+
 @dataclass(frozen=True, eq=False)
 class Metric:
     """Coordinates x of raw observations s, and the squared distance sum_i w_i (x_i - y_i)^2.
@@ -87,10 +92,9 @@ class Metric:
     def rescaled(self, mean: NDArray, std: NDArray) -> Metric:
         """The same weights and knee on coordinates with other means and standard deviations.
 
-        The scale of a feature that hardly varies, or by no more than the rounding of its mean, is one.
+        The scale of a feature that hardly varies is one.
         """
-        least = np.maximum(SMALLEST_STD, ROUNDING * np.finfo(np.float64).eps * np.abs(mean))
-        return replace(self, mean=mean, std=np.where(std < least, 1.0, std))
+        return replace(self, mean=mean, std=np.where(std < smallest_std(mean), 1.0, std))
 
     def between(self, other: Metric, share: float) -> Metric:
         """A share of the way to another metric: means and weights linearly, standard deviations by their logarithms."""
