@@ -20,8 +20,6 @@ Array = NDArray[np.float64]
 STATES, BACKGROUND = 200, 200
 """States that all agents of a task explain, and the background of all, as many from each agent's visited states."""
 FUNCTIONS = ("value", "action")
-CERTAIN = "certain"
-"""What is left of the importance that guides once doubt is taken off, from which weights are made."""
 
 
 def quadratic_values(matrix: Array, states: Array, background: Array) -> Array:
@@ -93,8 +91,7 @@ def ignored_shares(agent: RSA2C, ignored: Sequence[int], output: int) -> dict[st
     at = agent.background
     found = {of: agent.explain(at, of=of).importances for of in FUNCTIONS}
     importances = {"value": found["value"][:, 0], "action": found["action"][:, output]}
-    guides = {MEASURED: np.sqrt(agent.guided_by[MEASURED]), CERTAIN: agent.importances.relative(),
-              WEIGHTS: agent.kernel_weights}  # fmt: skip
+    guides = {MEASURED: np.sqrt(agent.guided_by[MEASURED]), WEIGHTS: agent.kernel_weights}
     return {name: share(numbers, ignored) for name, numbers in (importances | guides).items()}
 
 

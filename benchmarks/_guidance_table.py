@@ -22,10 +22,12 @@ run, with its command. All runs of a section have the same number of steps and a
   true features; `copies` are true features with noise of their own standard deviation; `permuted` are values of true
   features at another time; `twin` is the state of another instance of the environment under random actions; `jumps`
   are constants that jump now and then.
-- *guided by*: `unguided` has equal weights. `shapley` and all up to `oracle` have the same halves, doubt and weight
-  rule, and differ in what they measure; `shuffled` permutes the weights of `shapley` over the features; those with
-  `null=shadows` are of an earlier rule, which had a null level from permuted shadow features in place of the halves;
-  `random` weighs by random numbers, the same throughout a run; `oracle` knows which features are useless. `released`
+- *guided by*: `unguided` has equal weights. `shapley` and all up to `oracle` have the same rule: equal weights for what
+  actions move and for what two halves of the episodes agree on, hardly any for the rest. They differ in what the halves
+  are to agree on; `none` leaves what actions move alone, `random` has random numbers, the same throughout a run, and
+  `oracle` knows which features are useless, and asks nothing of actions. `shuffled` permutes the weights of `shapley`
+  over the features. Those with `weights=agreement` are of an earlier rule, in which what the halves agreed on was the
+  weight, those with `null=shadows` of one with a null level from permuted shadow features. `released`
   and `printed` are the two rules of the paper, with our re-projection. `without-forces` does not observe Ant-v5's
   78 contact forces, and is trained in Gymnasium's simulator instead of EnvPool's. `ppo` and `sac` are
   Stable-Baselines3's with RL-Zoo's settings.

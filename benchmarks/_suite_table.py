@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from _earlier import EARLIER, RULE, SIGN, earlier, latest, mark
+from _earlier import RULE, RULES, SHADOWS, SIGN, latest, mark, under, whole
 from _rl_zoo import ALGORITHMS, PUBLISHED, SOURCE
 from _suite_tasks import FURTHER, GAP, GOAL, LEFT_OUT_FROM, RETURN, TARGETS, Target, left_out
 from rsa2c import statistics
@@ -18,7 +18,7 @@ from rsa2c.statistics import Estimate
 
 Row = dict[str, Any]
 OURS = "rsa2c-kme"
-WHOLE = ("", EARLIER)
+WHOLE = whole("")
 """Variants of rows that have nothing left out."""
 COLUMNS = (
     "environment", "algorithm", "steps", "seeds", "result", "worst seed", "ended early", "minutes", "MiB", "states",
@@ -46,12 +46,12 @@ policy.
   an installation compiles for some seconds. *MiB*: the largest peak memory of a training process.
 - *states*: remembered states of actor and value critic, mean over seeds.
 - *met*: whether the mean over seeds reaches the bar or the dream.
-- {SIGN}: of {RULE}; `{EARLIER}` in the rows.
+- {SIGN}: of {RULE}; {" or ".join(f"`{rule}`" for rule in RULES)} in the rows.
 """
 
 
 LEFT_OUT = """\
-All of these runs have the guidance before the present one¹. The same question was put to the rule written as CUDA
+All of these runs have an earlier guidance, by shadow features¹. The same question was put to the rule written as CUDA
 learners, six seeds each: [the log](research.md), "What each part is worth"."""
 UNTUNED = """\
 Tasks of dm_control (CartpoleSwingup-v1 to WalkerWalk-v1) give 1,000 at most. The last two are tasks of MuJoCo
@@ -123,18 +123,19 @@ def leave_one_out(rows: Sequence[Row]) -> str:
     """What each part of the general rule is worth: the difference to the whole rule with Welch's interval."""
     lines = []
     for target in (target for target in TARGETS if target.environment in LEFT_OUT_FROM):
-        whole = [row for row in rows if _answers(row, target, (EARLIER,)) and row["algorithm"] == OURS]
-        scores = [row["mean"] for row in whole]
-        if whole:
-            lines.append([target.environment, "the general rule", "", f"{len(whole)}", interval(estimate(whole)), ""])
+        complete = [row for row in rows if _answers(row, target, (SHADOWS,)) and row["algorithm"] == OURS]
+        scores = [row["mean"] for row in complete]
+        if complete:
+            result = interval(estimate(complete))
+            lines.append([target.environment, "the general rule", "", f"{len(complete)}", result, ""])
         for variant, settings in left_out(target.environment).items():
-            label = earlier(variant)
+            label = under(SHADOWS, variant)
             found = [row for row in rows if row["variant"] == label and row["environment"] == target.environment]
             found = [row for row in found if row["steps"] == target.steps and row["settings"] == settings]
             listed = ", ".join(f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
                                for name, value in settings.items())  # fmt: skip
             cost = "-"
-            if found and whole:
+            if found and complete:
                 cost = interval(statistics.mean_difference(scores, [row["mean"] for row in found]))
             result = interval(estimate(found)) if found else "not run"
             lines.append([target.environment, variant, listed, f"{len(found)}", result, cost])
@@ -156,7 +157,7 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def answers(rows: Sequence[Row], target: Target, algorithm: str = OURS) -> list[Row]:
-    """The rows of an algorithm that a target asks for: those of the present guidance, else those of the earlier."""
+    """The rows of an algorithm that a target asks for: those of the newest guidance that it has."""
     return latest([row for row in rows if _answers(row, target) and row["algorithm"] == algorithm])
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from _earlier import note
-from _fidelity_measures import CERTAIN, FUNCTIONS, across_seeds, against_truth, guide_and_explained, ignored_shares
+from _fidelity_measures import FUNCTIONS, across_seeds, against_truth, guide_and_explained, ignored_shares
 from _fidelity_tasks import LQR, TASKS, path_of, trained
 from _provenance import write
 from _suite_table import table
@@ -143,7 +143,7 @@ def shares(agents: Mapping[str, Sequence[RSA2C]]) -> str:
         task = TASKS[name]
         numbers = joined([ignored_shares(agent, task.ignored, task.output) for agent in found])
         lines.append([name, *(spread(each, "{:.0%}") for each in numbers.values())])
-    return table(("task", "value", "action", MEASURED, CERTAIN, WEIGHTS), lines)
+    return table(("task", "value", "action", MEASURED, WEIGHTS), lines)
 
 
 def between_seeds(agents: Mapping[str, Sequence[RSA2C]]) -> str:

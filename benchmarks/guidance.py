@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from _earlier import earlier
+from _earlier import under
 from _guidance_table import write_page
 from _suite_run import read_rows
 from _suite_table import WHOLE
@@ -42,7 +42,9 @@ STEPS = {
 COUNTS = (0, 10, 20, 30, 100)
 GUIDED = "shapley"
 """The default; without useless features its runs are the suite's."""
-AGREED = (GUIDED, "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
+MOVED = "none"
+"""What actions move alone."""
+AGREED = (GUIDED, MOVED, "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
 """Importances under the same halves and the same rule."""
 WITHOUT_FORCES = "without-forces"
 """Ant-v5's oracle: its 78 contact forces are not observed."""
@@ -75,7 +77,7 @@ def of_suite(suite: Iterable[dict[str, Any]], rows: Iterable[dict[str, Any]]) ->
     those that `rows` have already."""
     known = {(row["environment"], row["variant"], row["seed"]) for row in rows if not row["settings"]["distractors"]}
     found = [
-        {**row, "variant": earlier(GUIDED) if row["variant"] else GUIDED, "settings": {"distractors": 0}}
+        {**row, "variant": under(row["variant"], GUIDED), "settings": {"distractors": 0}}
         for row in suite
         if STEPS.get(row["environment"]) == row["steps"]
         if row["algorithm"] == METHODS[GUIDED][0] and row["variant"] in WHOLE

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from _attacked import EPISODES, EPSILON, KINDS, NOISE, PUBLISHED, PUBLISHED_METHODS
-from _earlier import RULE, SIGN, earlier, latest, mark
+from _earlier import RULE, SIGN, latest, mark, whole
 from _suite_run import NOISY_EPISODES
 from _suite_table import Row, estimate, interval, origin, table
 from _suite_tasks import MILLION, Task
@@ -135,8 +135,8 @@ def write_page(rows: Sequence[Row], path: Path) -> Path:
 
 
 def answers(rows: Sequence[Row], name: str) -> list[Row]:
-    """The rows of a way to train: those of the present guidance, else those of the earlier."""
-    return latest([row for row in rows if row["variant"] in (name, earlier(name))])
+    """The rows of a way to train: those of the newest guidance that it has."""
+    return latest([row for row in rows if row["variant"] in whole(name)])
 
 
 def _section(rows: Sequence[Row]) -> str:

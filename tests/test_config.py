@@ -227,7 +227,6 @@ def test_constants_that_were_settings_have_the_value_that_old_files_may_have():
         "attribution_samples": guidance.SAMPLES,
         "attribution_ridge": guidance.RIDGE,
         "attribution_nodes": guidance.NODES,
-        "weight_power": guidance.WEIGHT_POWER,
         "shortest_length_scale": guidance.SHORTEST_LENGTH_SCALE,
         "cme_permutations": guidance.CME_PERMUTATIONS,
         "reproject_ridge": projection.REPROJECTION_RIDGE,

@@ -143,7 +143,7 @@ def with_null(tensors, level=0.0):
     """The tensors as they were while shadow features showed a null level."""
     tensors = dict(tensors)
     moments = tensors.pop("importances/agreed")
-    del tensors["importances/alone"]
+    del tensors["importances/alone"], tensors["importances/moved"]
     return {**tensors, "importances/moments": moments, "importances/null": np.full(len(moments), level)}
 
 
@@ -161,6 +161,22 @@ def test_version_5_knew_a_null_level_and_no_doubt(tmp_path, monkeypatch):
     np.testing.assert_allclose(importances.agreed, expected)
     np.testing.assert_array_equal(importances.alone, importances.agreed)
     assert expected.any() and isinstance(snapshot.config.guidance, AgreementGuidance)
+    np.testing.assert_array_equal(importances.counts(snapshot.config.guidance.moment_decay), 1.0)
+
+
+def test_version_6_did_not_ask_what_actions_move(tmp_path, monkeypatch):
+    agent = RSA2C("Pendulum-v1", seed=1, n_envs=2, attribution_every=1, attribution_warmup=1).learn(3_000)
+    agent.save(tmp_path / "new.safetensors")
+    tensors, metadata = read_tensors(tmp_path / "new.safetensors", "model", {})
+    del tensors["importances/moved"]
+    with monkeypatch.context() as patch:
+        patch.setattr(files.versions, "VERSION", 6)
+        write_tensors(tmp_path / "old.safetensors", tensors, metadata)
+    again = RSA2C.load(tmp_path / "old.safetensors")
+    np.testing.assert_array_equal(again.importances.agreed, agent.importances.agreed)
+    np.testing.assert_array_equal(again.importances.moved, 1.0)
+    again.learn(3_000)
+    assert again.importances.updates > agent.importances.updates and np.any(again.importances.moved != 1.0)
 
 
 def read_version(path):

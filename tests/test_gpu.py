@@ -19,6 +19,7 @@ from rsa2c.algorithm import phases, plausible
 from rsa2c.algorithm.admission import admit
 from rsa2c.algorithm.fits import Fits
 from rsa2c.algorithm.guidance import attribution_critics
+from rsa2c.algorithm.influence import LAGS, influence, influence_sums
 from rsa2c.algorithm.keeping import concluded, keep_best
 from rsa2c.algorithm.robust import Smoothness
 from rsa2c.algorithm.samples import Block, Samples, raw_states, states
@@ -294,6 +295,18 @@ def test_a_full_dictionary_admits_and_prunes_alike_on_the_same_batch(agent, roll
         assert not np.array_equal(ours.dictionary.states, before.dictionary.states)
     for ours, theirs in zip(found[2], wanted[2], strict=True):
         assert (ours.admitted, ours.removed) == (theirs.admitted, theirs.removed) and ours.removed > 0
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.4])
+def test_what_actions_move_agrees(agent, rolled, correlation):
+    on_device, host = rolled
+    config = agent.config.updated(noise_correlation=correlation)
+    found = agent.workers.fits.influence(on_device, agent.policy, config)
+    wanted = influence(influence_sums(host.block, agent.policy.sigma, correlation))
+    assert agree(found, wanted) and np.abs(wanted).min() > 1e-3
+    for lag, each in zip(LAGS, influence_sums(host.block, agent.policy.sigma, correlation), strict=True):
+        starts = 16 * (24 - lag + 1 - (correlation > 0)) - each[-1][0, 0]
+        assert 0 < starts < 16 * 5, "no start leads beyond the end of an episode"
 
 
 @pytest.mark.parametrize("centres", [30, 200])

@@ -1,4 +1,4 @@
-"""From attributions to weights: two halves agree on useful features only, and the rules keep their promises."""
+"""From attributions to weights: those of useful features repeat, and the rules keep their promises."""
 
 import numpy as np
 import pytest
@@ -35,13 +35,26 @@ def halves(states, targets, rng, centres=200):
     return attribution_critics(states, targets, first, "rbf", centres, rng)
 
 
-def averaged(agreed, alone=None, explained=1.0, decay=0.97):
-    """Importances (sources, d) or (d,), measured one after the other; without doubt where `alone` is not given."""
-    importances = Importances.none(np.shape(agreed)[-1])
+STILL = np.zeros(8)
+"""Eight features that no action moves."""
+ALL = np.ones(8, bool)
+
+
+def averaged(agreed, alone=None, explained=1.0, decay=0.97, moved=0.0):
+    """Importances (sources, d) or (d,), measured one after the other; all of them repeat where `alone` is not given."""
+    d = np.shape(agreed)[-1]
+    importances = Importances.none(d)
     for a, b in zip(agreed, agreed if alone is None else alone, strict=True):
         a, b = np.atleast_2d(a), np.atleast_2d(b)
-        importances = importances.updated(Measured(a, b, np.full(len(a), explained), a[0]), decay)
+        measured = Measured(a, b, np.full(len(a), explained), a[0], np.broadcast_to(moved, d))
+        importances = importances.updated(measured, decay)
     return importances
+
+
+def weights_of(importances, floor=0.02, length_scale=1e3):
+    """Weights of features that all vary."""
+    d = importances.agreed.shape[1]
+    return importances.weights(AgreementGuidance(weight_floor=floor), length_scale, np.ones(d, bool))
 
 
 def test_useful_features_are_told_from_useless_ones():
@@ -49,10 +62,10 @@ def test_useful_features_are_told_from_useless_ones():
     importances = Importances.none(8)
     for seed in range(8):
         states, target, rng = useful_and_useless(seed=seed)
-        importances = importances.updated(measure(halves(states, [target], rng), rule, rng), rule.moment_decay)
-    weights = importances.weights(rule.weight_floor, length_scale=3.0)
-    assert weights[:2].min() > 1.5
-    assert weights[2:].max() < 0.5
+        importances = importances.updated(measure(halves(states, [target], rng), rule, rng, STILL), rule.moment_decay)
+    weights = importances.weights(rule, 3.0, ALL)
+    assert weights[:2].min() > 3.5
+    assert weights[2:].max() < 0.1
 
 
 def test_one_sampled_order_finds_the_useful_features_too_and_doubts_them_more():
@@ -63,7 +76,7 @@ def test_one_sampled_order_finds_the_useful_features_too_and_doubts_them_more():
         states, target, rng = useful_and_useless(seed=seed)
         critics = halves(states, [target], rng)
         for rule, importances in found.items():
-            found[rule] = importances.updated(measure(critics, rule, rng), rule.moment_decay)
+            found[rule] = importances.updated(measure(critics, rule, rng, STILL), rule.moment_decay)
     np.testing.assert_allclose(found[sampled].agreed[0, :2], found[exact].agreed[0, :2], rtol=0.25)
     assert found[sampled].agreed[0, :2].min() > 10 * np.abs(found[sampled].agreed[0, 2:]).max()
     assert np.all(found[sampled].alone[0, :2] > 1.1 * found[exact].alone[0, :2])
@@ -85,7 +98,7 @@ def test_features_that_change_slowly_are_no_more_important_for_it():
     for seed in range(24):
         rng = np.random.default_rng(seed)
         x, y = drifting(rng)
-        measured.append(measure(halves(x, [y], rng), rule, rng))
+        measured.append(measure(halves(x, [y], rng), rule, rng, np.zeros(12)))
         beside = np.column_stack([x, *(rng.permutation(x[:, j]) for j in rng.choice(12, 6))])
         critic = halves(beside, [y], rng)[0]
         chosen, background = (critic.x[rng.choice(len(critic.x), count)] for count in (64, 48))
@@ -99,8 +112,8 @@ def test_features_that_change_slowly_are_no_more_important_for_it():
     importances = Importances.none(12)
     for each in measured:
         importances = importances.updated(each, 0.97)
-    weights = importances.weights(rule.weight_floor, length_scale=3.0)
-    assert weights[:2].min() > 2 > 1 > weights[2:].max()
+    weights = weights_of(importances)
+    assert weights[:2].min() > 3.9 > 2 > weights[2:].max() and np.median(weights[2:]) < 0.1
 
 
 def test_the_halves_share_no_row():
@@ -116,7 +129,7 @@ def test_what_the_halves_agree_on_is_the_mean_product_of_their_values():
     states, target, rng = useful_and_useless(n=200, d=4)
     critics = halves(states, [target, np.hstack([target, -target])], rng, centres=20)
     rule = AgreementGuidance(attribution_states=200, attribution_background=200)
-    measured = measure(critics, rule, np.random.default_rng(4))
+    measured = measure(critics, rule, np.random.default_rng(4), np.arange(4.0))
     drawn = np.random.default_rng(4)
     chosen, background = (states[drawn.choice(200, 200, replace=False)] for _ in range(2))
     one, other = (
@@ -129,6 +142,7 @@ def test_what_the_halves_agree_on_is_the_mean_product_of_their_values():
     assert np.all(measured.alone >= np.abs(measured.agreed))
     np.testing.assert_allclose(measured.logged, np.abs(one[:, :, 0] + other[:, :, 0]).mean(axis=0) / 2, atol=1e-12)
     np.testing.assert_allclose(measured.explained, (critics[0].explained + critics[1].explained) / 2)
+    np.testing.assert_array_equal(measured.moved, np.arange(4.0))
 
 
 @pytest.mark.parametrize("game", [{}, {"game": CME()}], ids=["kme", "cme"])
@@ -137,8 +151,10 @@ def test_nothing_is_left_of_pure_noise(game):
     for seed in range(12):
         states, target, rng = useful_and_useless(n=400, d=4, seed=seed)
         noise = rng.normal(size=target.shape)
-        importances = importances.updated(measure(halves(states, [noise], rng, centres=40), rule, rng), 0.97)
-    assert importances.certain().max() < 0.1 * importances.alone.min()
+        measured = measure(halves(states, [noise], rng, centres=40), rule, rng, STILL[:4])
+        importances = importances.updated(measured, 0.97)
+    assert importances.repeated().max() < 0.4
+    np.testing.assert_array_equal(weights_of(importances), 1.0)
 
 
 def test_what_the_paper_logs_is_the_mean_absolute_attribution_whatever_guides():
@@ -157,18 +173,48 @@ def test_what_the_paper_logs_is_the_mean_absolute_attribution_whatever_guides():
 
 
 @pytest.mark.parametrize("floor", [0.02, 0.5])
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_weights_keep_floor_and_sum(floor, power, monkeypatch):
+def test_weights_keep_floor_and_sum(floor):
     rng = np.random.default_rng(1)
-    monkeypatch.setattr(guidance, "WEIGHT_POWER", power)
-    importances = averaged([rng.uniform(3, 5, (2, 6)) for _ in range(9)])
-    weights = importances.weights(floor, length_scale=1e3)
-    assert weights.sum() == pytest.approx(6)
+    agreed = [rng.uniform(0, 5, (2, 6)) for _ in range(9)]
+    weights = weights_of(averaged(agreed, [2.5 + each for each in agreed], moved=rng.uniform(0.0, 2.0, 6)), floor)
+    assert weights.sum() == pytest.approx(6) and len(np.unique(weights)) > 3
     assert weights.min() >= floor - 1e-12
 
 
+def test_features_that_count_have_equal_weights_whatever_their_importance():
+    """One that repeats, one that is moved, and one that is both; the fourth repeats in the second source only."""
+    agreed, alone = (
+        [[[9.0, 0.1, 4.0, 0.0, 0.1, 0.0], [0.0, 0.0, 0.0, 1.0, 0.0, 0.0]]],
+        [[[9.0, 1.0, 4.0, 1.0, 1.0, 0.0]] * 2],
+    )
+    moved = np.array([0.0, 7.0, 9.0, 0.0, 1.0, 2.0])
+    weights = weights_of(averaged(agreed, alone, moved=moved), 0.02)
+    np.testing.assert_allclose(weights, [0.02 + 0.98 * 6 / 4] * 4 + [0.02] * 2)
+
+
+def test_all_features_count_means_no_guidance_to_the_bit():
+    np.testing.assert_allclose(weights_of(averaged([[9.0, 0.0, 0.2]], moved=100.0)), 1.0, rtol=1e-15)
+
+
+def test_what_counts_becomes_certain_with_measurements():
+    """A feature that actions move by one standard deviation counts in full after 36 measurements."""
+    counts = [averaged([[0.0]] * n, moved=1.0).counts(0.97)[0] for n in (1, 9, 25, 36)]
+    np.testing.assert_allclose(counts, [0.0, 0.0, 2 / 3, 1.0])
+    assert averaged([[0.0]] * 999, moved=1.0, decay=0.94).counts(0.94)[0] == pytest.approx(
+        (32.33**0.5 - 3) / 3, abs=1e-3
+    )
+    assert averaged([[0.0]] * 99, moved=1.0, decay=1.0).counts(1.0)[0] == 1.0
+
+
+def test_features_that_do_not_vary_take_no_part():
+    importances, rule = averaged([[9.0, 0.0, 9.0, 9.0]]), AgreementGuidance(weight_floor=0.04)
+    weights = importances.weights(rule, 1e3, np.array([True, True, False, False]))
+    np.testing.assert_allclose(weights, [0.04 + 0.96 * 2, 0.04, 1.0, 1.0])
+    np.testing.assert_array_equal(importances.weights(rule, 1e3, np.zeros(4, bool)), 1.0)
+
+
 def test_the_floor_is_the_one_set_where_all_is_explained_and_one_where_nothing_is():
-    smallest = [averaged([[9.0, 0.0, 0.0, 0.0]], explained=e).weights(0.04, 1e3).min() for e in (1.0, 0.5, 0.0)]
+    smallest = [weights_of(averaged([[9.0, 0.0, 0.0, 0.0]], explained=e), 0.04).min() for e in (1.0, 0.5, 0.0)]
     np.testing.assert_allclose(smallest, [0.04, 0.2, 1.0])
 
 
@@ -181,26 +227,27 @@ def test_the_share_explained_is_that_of_the_regressions():
         assert critic.explained[1] < 0.25 < 0.4 < critic.explained[0]
 
 
-def test_half_of_what_the_halves_disagree_on_is_taken_off():
-    agreed, alone = np.array([[1.0, 0.2, 0.1, -0.3]]), np.array([[1.0, 0.6, 0.4, 0.8]])
-    negligible = guidance.NEGLIGIBLE
-    np.testing.assert_allclose(averaged(agreed, alone).certain(), [[1.0 - negligible, 0.0, 0.0, 0.0]])
-    np.testing.assert_allclose(averaged(agreed, agreed + 0.1).certain()[0, :2], [0.95 - negligible, 0.15 - negligible])
+def test_what_is_negligible_is_taken_off_before_importance_repeats():
+    agreed, alone = np.array([[1.0, 0.4, 0.1, -0.3, 0.0]]), np.array([[1.0, 0.8, 0.4, 0.8, 0.0]])
+    found, off = averaged(agreed, alone).repeated(), guidance.NEGLIGIBLE
+    np.testing.assert_allclose(found, [1.0 - off, 0.5 - off / 0.8, 0.25 - off / 0.4, 0.0, 0.0])
+    assert averaged([[1.0, off]]).repeated()[1] == 0.0
 
 
-def test_nothing_certain_means_equal_weights():
-    np.testing.assert_array_equal(averaged([[1.0, 0.5, 0.0]], [[5.0, 2.0, 0.5]]).weights(0.3, 1.0), 1.0)
+def test_nothing_that_counts_means_equal_weights():
+    np.testing.assert_array_equal(weights_of(averaged([[1.0, 0.5, 0.0]], [[5.0, 2.0, 0.5]]), 0.3), 1.0)
 
 
 def test_no_length_scale_under_the_shortest():
-    weights = averaged([[9.0, 0.0, 0.0, 0.0]]).weights(0.3, length_scale=0.9)
+    weights = weights_of(averaged([[9.0, 0.0, 0.0, 0.0]]), 0.3, length_scale=0.9)
     assert 0.9 / np.sqrt(weights.max()) == pytest.approx(guidance.SHORTEST_LENGTH_SCALE)
 
 
 def test_averages_are_plain_means_first():
     rows = np.arange(10.0).reshape(5, 1, 2)
-    importances = averaged(rows, rows**2)
+    importances = averaged(rows, rows**2, moved=np.array([1.0, 4.0]))
     np.testing.assert_allclose(importances.agreed, rows.mean(axis=0))
+    np.testing.assert_allclose(importances.moved, [1.0, 4.0])
     np.testing.assert_allclose(importances.alone, (rows**2).mean(axis=0))
     forgetful = (rows[0] + rows[1]) / 16 + rows[2] / 8 + rows[3] / 4 + rows[4] / 2
     np.testing.assert_allclose(averaged(rows, decay=0.5).agreed, forgetful)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
@@ -41,8 +43,9 @@ def halves(x, y, rng, centres=200):
     return attribution_critics(x, [y], np.arange(len(x)) < len(x) // 2, "rbf", centres, rng)
 
 
-def measured(name, critics, seed=1, distractors=2):
-    return other_importance(name, critics, distractors, (np.random.default_rng(seed), np.random.default_rng(0)))
+def measured(name, critics, seed=1, distractors=2, moved=0.0):
+    rngs = np.random.default_rng(seed), np.random.default_rng(0)
+    return other_importance(name, critics, distractors, rngs, np.full(4, moved))
 
 
 @pytest.mark.parametrize(
@@ -67,8 +70,9 @@ def test_little_is_left_of_useless_features_and_much_of_useful_ones(name):
     averages = Importances.none(4)
     for seed in range(8):
         averages = averages.updated(measured(name, linear(3000, noise=2.0, seed=seed)[0], seed), 0.97)
-    weights = averages.weights(0.02, length_scale=3.0)
-    assert weights[0] > weights[1] > 0.4
+    weights = averages.weights(AgreementGuidance(), 3.0, np.ones(4, bool))
+    assert averages.agreed[0, 0] > averages.agreed[0, 1] > 0
+    assert weights[:2].min() > 0.4
     assert weights[2:].max() < 0.4
 
 
@@ -146,18 +150,26 @@ def test_random_numbers_stay_the_same_and_the_oracle_knows():
     first, again = (measured("random", critics, seed).agreed for seed in (1, 2))
     np.testing.assert_array_equal(first, again)
     assert len(np.unique(first)) == 4
-    known = measured("oracle", critics, distractors=3)
+    known = measured("oracle", critics, distractors=3, moved=9.0)
     np.testing.assert_array_equal(known.agreed, [[1.0, 0.0, 0.0, 0.0]])
     assert known.explained == [1.0] != measured("random", critics).explained
-    weights = Importances.none(4).updated(known, 0.9).weights(0.1, 3.0)
-    np.testing.assert_allclose(weights, [0.1 + 0.9 * 4, 0.1, 0.1, 0.1])
+    weights = (
+        Importances.none(4).updated(known, 0.9).weights(AgreementGuidance(weight_floor=0.1), 3.0, np.ones(4, bool))
+    )
+    np.testing.assert_allclose(weights, [0.1 + 0.9 * 4, 0.1, 0.1, 0.1], err_msg="what actions move does not help it")
+
+
+def test_none_leaves_what_actions_move():
+    found = Importances.none(4).updated(replace(measured("none", linear(500)[0]), moved=np.arange(4.0) * 3), 0.9)
+    np.testing.assert_array_equal(found.agreed, 0.0)
+    np.testing.assert_array_equal(found.counts(0.9), [0.0, 0.0, 1.0, 1.0])
 
 
 def test_every_importance_trains():
     settings = {"n_envs": 2, "horizon": 60, "capacity": 30, "initial_centres": 10, "seed": 5, "distractors": 3}
     eager = {"attribution_every": 1, "attribution_warmup": 1, "attribution_centres": 20, "trust_region": 10.0}
     logs = {}
-    for name in ("shapley", *MEASURED, "random", "oracle"):
+    for name in ("shapley", *MEASURED, "random", "oracle", "none"):
         agent = rsa2c.RSA2C("Pendulum-v1", importance=name, **settings, **eager)
         for _ in range(8):
             agent.run_epoch()

@@ -68,7 +68,7 @@ def test_the_page_has_intervals(tmp_path):
 
 def test_rows_of_the_earlier_guidance_are_marked_and_give_way_to_those_of_the_present_one():
     row = {"noise": [0.01], "noisy": [0.0], "seconds": 60.0}
-    old = {**row, "variant": _earlier.earlier("plain"), "mean": 1.0}
+    old = {**row, "variant": _earlier.under(_earlier.AGREEMENT, "plain"), "mean": 1.0}
     now, peer = {**row, "variant": "plain", "mean": 2.0}, {**row, "variant": "ppo", "mean": 3.0}
     assert _earlier.note([cards()["Pendulum-v1"].path]).startswith("All 1 agents")
     section = robustness_page._section([old, peer])

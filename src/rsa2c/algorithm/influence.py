@@ -25,50 +25,49 @@ RIDGE = 1e-8
 """Ridge of the prediction, relative to the states' mean square: features may be multiples of each other."""
 PREDICTED = 1e-8
 """Share of a change that rounding may leave of it where the state predicts all."""
-InfluenceSums = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-"""For each lag, with D changes, E noise and X states beside a one: sum D^2 (d,), E^T D (m, d), X^T [D E] (1 + d, d + m)
-and X^T X (1 + d, 1 + d)."""
+LagSums = tuple[NDArray[np.float64], ...]
+"""With D changes within a lag, E noise and X states beside a one: sum D^2 (d,), E^T D (m, d), X^T D (1 + d, d),
+X^T E (1 + d, m) and X^T X (1 + d, 1 + d)."""
 
 
-def influence_sums(block: Block, sigma: NDArray, correlation: float) -> InfluenceSums:
-    """The block's sums; `sigma` (m,) is the noise's standard deviation, `correlation` that from one step to the next,
-    of which the fresh part is the experiment."""
+def influence_sums(block: Block, sigma: NDArray, correlation: float) -> tuple[LagSums, ...]:
+    """The block's sums for each lag; `sigma` (m,) is the noise's standard deviation, `correlation` that from one step
+    to the next, of which the fresh part is the experiment."""
     batch = block.batch
     noise, starts = (batch.latents.astype(np.float64) - batch.means) / sigma, np.arange(batch.n)
     if correlation > 0:  # what an episode's first noise followed on is not known
         starts = 1 + np.flatnonzero(batch.segment[1:] == batch.segment[:-1])
         noise[starts] = (noise[starts] - correlation * noise[starts - 1]) / np.sqrt(1.0 - correlation**2)
-    found = [_at(batch, noise, starts, lag) for lag in LAGS]
-    squares, together, cross, gram = (np.stack(each) for each in zip(*found, strict=True))
-    return squares, together, cross, gram
+    return tuple(_at(batch, noise, starts, lag) for lag in LAGS)
 
 
-def _at(batch: Batch, noise: NDArray, starts: NDArray[np.intp], lag: int) -> InfluenceSums:
+def _at(batch: Batch, noise: NDArray, starts: NDArray[np.intp], lag: int) -> LagSums:
     starts = starts[starts + lag <= batch.n]
     starts = starts[batch.segment[starts + lag - 1] == batch.segment[starts]]
     rows, e = starts + batch.segment[starts], noise[starts]
     states = batch.points[rows].astype(np.float64)
     change = batch.points[rows + lag] - states
-    x = np.concatenate([np.ones((len(rows), 1)), states], axis=1)
-    return np.square(change).sum(axis=0), e.T @ change, x.T @ np.concatenate([change, e], axis=1), x.T @ x
+    x = np.ones((len(states), 1 + states.shape[1]))
+    x[:, 1:] = states
+    return np.square(change).sum(axis=0), e.T @ change, x.T @ change, x.T @ e, x.T @ x
 
 
-def influence(sums: InfluenceSums) -> NDArray[np.float64]:
+def influence(sums: tuple[LagSums, ...]) -> NDArray[np.float64]:
     """(d,): (T_i - 1) sqrt(m / 2), the mean over lags. For a feature that no action moves its mean is zero and its
     standard deviation one at most; zero where a feature does not change, or all of its change is predicted."""
-    found = [standardised(*_unpredicted(*each)) for each in zip(*sums, strict=True)]
-    return np.mean(found, axis=0)
+    return np.mean([standardised(*_unpredicted(*each)) for each in sums], axis=0)
 
 
-def _unpredicted(squares: NDArray, together: NDArray, cross: NDArray, gram: NDArray) -> tuple[NDArray, NDArray]:
+def _unpredicted(
+    squares: NDArray, together: NDArray, changes: NDArray, noise: NDArray, gram: NDArray
+) -> tuple[NDArray, NDArray]:
     """(d,), (m, d): what `squares` and `together` are of changes less their linear prediction; zero where that takes
     all but rounding."""
-    d = len(squares)
-    ridge, remedy = RIDGE * max(1.0, float(np.trace(gram)) / len(gram)), "Bring the observations to ordinary sizes"
-    system = gram + ridge * np.eye(len(gram))
-    predictors = solve_positive(system, cross[:, :d], "the prediction of changes", remedy)
-    rest = squares - np.sum(predictors * cross[:, :d], axis=0)
-    return np.where(rest > PREDICTED * squares, rest, 0.0), together - cross[:, d:].T @ predictors
+    system = gram + RIDGE * max(1.0, float(np.trace(gram)) / len(gram)) * np.eye(len(gram))
+    remedy = "Bring the observations to ordinary sizes"
+    predictors = solve_positive(system, changes, "the prediction of changes", remedy)
+    rest = squares - np.sum(predictors * changes, axis=0)
+    return np.where(rest > PREDICTED * squares, rest, 0.0), together - noise.T @ predictors
 
 
 def standardised(squares: NDArray, together: NDArray) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.epoch import PHASES
 from rsa2c.algorithm.guidance import CME_PERMUTATIONS, NODES, enumerates
+from rsa2c.algorithm.influence import LAGS
 from rsa2c.algorithm.work import Attribution, Basis, Growth, Reprojection, Work
 from rsa2c.attribution.kme import exact_nodes
 from rsa2c.attribution.settings import DEFAULT_RANK
@@ -64,6 +65,8 @@ def flops(config: Config, epoch: Work) -> dict[str, float]:
         counts["admit"] += (4 * epoch.transitions + 12) * d + _moves(config, epoch.followed, d, m)
         counts["admit"] += coordinates(config, epoch.points, d) if epoch.followed else 0
     counts["attribute"] += sum(_attribution(config, each) for each in epoch.attribution)
+    if epoch.attribution and isinstance(config.guidance, AgreementGuidance):
+        counts["attribute"] += _influence(config, epoch)
     counts["attribute"] += _moves(config, epoch.reprojections, d, m)
     return {phase: float(counts[phase]) for phase in PHASES}
 
@@ -130,6 +133,18 @@ def _attribution(config: Config, explained: Attribution) -> float:
         return count + steps + states * (k * (1 + 2 * o) + w * o)
     nodes = min(NODES, exact_nodes(w))
     return count + shapley_flops(states, background, k, w, o, nodes, KERNELS[config.kernel].factor_operations)
+
+
+def _influence(config: Config, epoch: Work) -> float:
+    """What actions move: sums over the batch for each lag, and a prediction from d features and a one."""
+    n, d, m = epoch.transitions, epoch.features, epoch.outputs
+    segments, correlated = epoch.points - n, config.correlation > 0
+    count = 2.0 * n * m + (3 * (n - segments) * m if correlated else 0)
+    for lag in LAGS:
+        starts = n - (lag - 1 + correlated) * segments
+        count += starts * (3 * d + 2 * m * d + 2 * (1 + d) * (d + m) + (1 + d) * (2 + d))
+        count += 2 * (1 + d) ** 2 + cholesky(1 + d) + 2 * (1 + d) ** 2 * d + 2 * (1 + d) * d * (1 + m) + (3 * m + 6) * d
+    return count
 
 
 def shapley_flops(

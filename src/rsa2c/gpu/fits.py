@@ -245,9 +245,7 @@ def attributed(grid: Grid, fit: ValueFit, rows: Array, metric: Coordinates) -> t
 
 
 @partial(jax.jit, static_argnames="lag")
-def influence_sums(
-    grid: Grid, metric: Coordinates, sigma: Array, correlation: Any, lag: int
-) -> tuple[Array, Array, Array, Array]:
+def influence_sums(grid: Grid, metric: Coordinates, sigma: Array, correlation: Any, lag: int) -> tuple[Array, ...]:
     """`influence.influence_sums` on a grid, for one lag."""
     states, after = (measured(each.astype(jnp.float64), metric) for each in (grid.states, grid.after))
     noise, going = (grid.latents.astype(jnp.float64) - grid.means.astype(jnp.float64)) / sigma, _going_on(grid)
@@ -265,7 +263,7 @@ def influence_sums(
 
     x, e = rows(_one_before(states[:count])), rows(noise[:count])
     change = rows(after[len(after) - count :] - states[:count])
-    return jnp.square(change).sum(axis=0), e.T @ change, x.T @ jnp.concatenate([change, e], axis=1), x.T @ x
+    return jnp.square(change).sum(axis=0), e.T @ change, x.T @ change, x.T @ e, x.T @ x
 
 
 def _one_before(x: Array) -> Array:

@@ -114,9 +114,9 @@ class DeviceFits(Fits):
         assert isinstance(samples, DeviceSamples), "`check` saw to it"
         metric, grid = Coordinates.on(samples.metric), samples.batch.grid
         with computing(samples.device, double=True):
-            found = [fits.influence_sums(grid, metric, policy.sigma, config.correlation, lag) for lag in LAGS]
-            squares, together, cross, gram = (np.stack(each) for each in zip(*found, strict=True))
-        return influence((squares, together, cross, gram))
+            arguments = grid, metric, policy.sigma, config.correlation
+            found = tuple(tuple(map(np.asarray, fits.influence_sums(*arguments, lag))) for lag in LAGS)
+        return influence(found)
 
 
 def _on(samples: DeviceSamples, function: RKHSFunction) -> tuple[Centres, Coordinates]:
