@@ -183,9 +183,9 @@ class Config:
 
     @property
     def correlation(self) -> float:
-        """Correlation of the exploration noise from one step to the next, once it is settled."""
+        """Correlation of the exploration noise from one step to the next; zero before an "auto" is settled."""
         rule = self.exploration
-        return float(rule.noise_correlation) if isinstance(rule, LearnedSigma) else 0.0
+        return rule.noise_correlation if isinstance(rule, LearnedSigma) and rule.noise_correlation != "auto" else 0.0
 
     @property
     def game(self) -> str | None:

@@ -49,7 +49,11 @@ def _attribution(config: Config, epoch: Work, single: int) -> tuple[int, int]:
         arrays = 2 * moved.held_out * moved.old if kept else moved.points * (2 * moved.states + moved.old)
         attribute = max(attribute, arrays)
     for explained in epoch.attribution:
-        critic = max(critic, explained.samples * (explained.centres + 2 * explained.features) * single)
+        fitted = explained.samples * (explained.centres + 2 * explained.features) * single
+        if isinstance(rule, AgreementGuidance):  # factors of the most centres; states and targets drawn for both
+            fitted = max(fitted, 8 * explained.candidates * rule.attribution_centres)
+            fitted += 4 * explained.samples * (explained.features + explained.outputs) * 8
+        critic = max(critic, fitted)
         assert isinstance(rule, AgreementGuidance | CriticGuidance), "attributions guide"
         if rule.phi_estimator == "permutation":
             states = rule.attribution_states + 2 * rule.attribution_background
