@@ -116,6 +116,11 @@ class Heater(Plant):
         return -(0.01 * (temperature - set_point) ** 2 + 0.05 * (action[0] - inputs[0]) ** 2), False
 
 
+def heater() -> gymnasium.Env:
+    """The oven for a thousand seconds."""
+    return gymnasium.wrappers.TimeLimit(Heater(), 100)
+
+
 class Drone(Plant):
     """A drone in a vertical plane hovers at a point by two rotors; ends where it turns over or leaves."""
 
