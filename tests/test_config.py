@@ -220,14 +220,14 @@ def test_the_default_guidance_is_ours_and_the_papers_is_the_released_one():
 
 
 def test_constants_that_were_settings_have_the_value_that_old_files_may_have():
-    from rsa2c.algorithm import admission, guidance, projection
+    from rsa2c.algorithm import admission, guidance, projection, weights
     from rsa2c.config import upgrade
 
     now = {
         "attribution_samples": guidance.SAMPLES,
         "attribution_ridge": guidance.RIDGE,
         "attribution_nodes": guidance.NODES,
-        "shortest_length_scale": guidance.SHORTEST_LENGTH_SCALE,
+        "shortest_length_scale": weights.SHORTEST_LENGTH_SCALE,
         "cme_permutations": guidance.CME_PERMUTATIONS,
         "reproject_ridge": projection.REPROJECTION_RIDGE,
     }

@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 
 from rsa2c import RSA2C
-from rsa2c.algorithm import guidance
-from rsa2c.algorithm.guidance import (
-    Importances,
-    Measured,
-    attribution_critics,
-    measure,
-    measure_value,
-    value_critic,
-)
+from rsa2c.algorithm.guidance import attribution_critics, measure, measure_value, value_critic
 from rsa2c.algorithm.released import printed_weights, ratio_weights
+from rsa2c.algorithm.weights import NEGLIGIBLE, SHORTEST_LENGTH_SCALE, Importances, Measured
 from rsa2c.attribution.game import Game
 from rsa2c.attribution.kme import exact_nodes, shapley_product
 from rsa2c.attribution.sampled import permutation_values
@@ -229,7 +222,7 @@ def test_the_share_explained_is_that_of_the_regressions():
 
 def test_what_is_negligible_is_taken_off_before_importance_repeats():
     agreed, alone = np.array([[1.0, 0.4, 0.1, -0.3, 0.0]]), np.array([[1.0, 0.8, 0.4, 0.8, 0.0]])
-    found, off = averaged(agreed, alone).repeated(), guidance.NEGLIGIBLE
+    found, off = averaged(agreed, alone).repeated(), NEGLIGIBLE
     np.testing.assert_allclose(found, [1.0 - off, 0.5 - off / 0.8, 0.25 - off / 0.4, 0.0, 0.0])
     assert averaged([[1.0, off]]).repeated()[1] == 0.0
 
@@ -240,7 +233,7 @@ def test_nothing_that_counts_means_equal_weights():
 
 def test_no_length_scale_under_the_shortest():
     weights = weights_of(averaged([[9.0, 0.0, 0.0, 0.0]]), 0.3, length_scale=0.9)
-    assert 0.9 / np.sqrt(weights.max()) == pytest.approx(guidance.SHORTEST_LENGTH_SCALE)
+    assert 0.9 / np.sqrt(weights.max()) == pytest.approx(SHORTEST_LENGTH_SCALE)
 
 
 def test_averages_are_plain_means_first():

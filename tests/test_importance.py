@@ -11,8 +11,9 @@ from scipy.stats import multivariate_normal, norm
 
 import rsa2c
 from rsa2c.algorithm import importance
-from rsa2c.algorithm.guidance import Importances, attribution_critics
+from rsa2c.algorithm.guidance import attribution_critics
 from rsa2c.algorithm.importance import MEASURED, negative_evidence, other_importance
+from rsa2c.algorithm.weights import Importances
 from rsa2c.config import AgreementGuidance, Config
 from rsa2c.errors import ConfigError
 

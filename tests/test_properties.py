@@ -17,8 +17,9 @@ from probes import Extreme
 from rsa2c import RSA2C
 from rsa2c.algorithm.actor import kl_step_size, mean_kl
 from rsa2c.algorithm.estimates import advantages
-from rsa2c.algorithm.guidance import Importances, attribution_critics, measure
+from rsa2c.algorithm.guidance import attribution_critics, measure
 from rsa2c.algorithm.snapshot import pack
+from rsa2c.algorithm.weights import Importances
 from rsa2c.attribution import explain
 from rsa2c.config import CME, KME, AgreementGuidance
 from rsa2c.errors import RSA2CError

@@ -12,6 +12,7 @@ import scipy.stats
 
 from rsa2c import statistics as st
 from rsa2c.errors import ConfigError, DataError
+from rsa2c.statistics.words import attended
 
 RNG = np.random.default_rng(7)
 TWO = [RNG.normal(0, 1, 7), RNG.normal(3, 2, 5)]
@@ -374,3 +375,11 @@ def test_rank_agreement():
     assert math.isnan(st.rank_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]))
     with pytest.raises(DataError, match="same features, got 3 and 2"):
         st.rank_agreement([1.0, 2.0, 3.0], [1.0, 2.0])
+
+
+def test_features_are_named_by_their_weight_or_counted_where_many_have_the_same():
+    names = list("abcdefgh")
+    assert attended(np.ones(8), names) == "all features alike"
+    assert attended(np.array([0.1, 3.0, 2.0, 0.1]), names[:4]) == "b 3.00, c 2.00, a 0.10, d 0.10"
+    weights = np.array([0.02, *[1.3] * 6, 0.02])
+    assert attended(weights, names) == "6 of 8 features alike: b, c, d, e, f, ..."

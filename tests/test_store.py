@@ -257,6 +257,7 @@ def test_arrays_that_would_run_code_or_fill_memory_are_refused(run):
 
 
 def test_run_ids():
+    assert make_run_id("_plants:heater", "rsa2c-kme", "default", Config()).startswith("plants-heater__")
     plain = make_run_id("Pendulum-v1", "rsa2c-kme", "default", Config())
     assert plain == "Pendulum-v1__rsa2c-kme__default__n0__s0"
     noisy = Config.of(noise_variance=0.01, seed=3, distractors=10)

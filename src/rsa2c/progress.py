@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rsa2c.statistics.words import shown
+from rsa2c.statistics.words import attended, shown
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
 
 PLAIN_INTERVAL = 2.0
 """Seconds between two plain lines."""
-TOP_FEATURES = 5
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -88,13 +87,10 @@ class _Meter:
         record = self.agent.record
         return str(record.spread) if record is not None and record.spread.bytes else ""
 
-    def top_features(self) -> list[tuple[str, float]]:
-        """The features with the largest kernel weights, or none while all are equal."""
-        weights = self.agent.kernel_weights
-        if np.ptp(weights) == 0:
-            return []
-        order = np.argsort(-weights, kind="stable")[:TOP_FEATURES]
-        return [(self.agent.feature_names[i], float(weights[i])) for i in order]
+    @property
+    def features(self) -> str:
+        """The features with the largest kernel weights."""
+        return attended(self.agent.kernel_weights, self.agent.feature_names)
 
 
 def _plain(meter: _Meter) -> Callable[..., None]:
@@ -126,8 +122,7 @@ def _line(meter: _Meter) -> str:
         parts.insert(4, meter.spread)
     if meter.evaluation is not None:
         parts.insert(3, f"evaluation {shown(meter.evaluation)} over {agent.config.evaluation_episodes} episodes")
-    top = ", ".join(f"{name} {weight:.2f}" for name, weight in meter.top_features())
-    return "  ".join(parts) + (f"  weights {top}" if top else "")
+    return "  ".join([*parts, f"looks at {meter.features}"])
 
 
 def _shown(mean: float) -> str:
@@ -155,10 +150,7 @@ def _panel(meter: _Meter) -> Any:
     grid.add_row("return", f"{_shown(row['ep_rew_mean'])}{evaluation}   {curve}")
     sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
     grid.add_row("states", f"{sizes}   sigma {row['sigma']:.2f}   kl {row['kl']:.4f}")
-    top = meter.top_features()
-    width = max((len(name) for name, _ in top), default=0)
-    bars = [f"{name:<{width}} {weight:5.2f} {'━' * round(24 * weight / top[0][1])}" for name, weight in top]
-    grid.add_row("features", "\n".join(bars) if bars else "all weighted alike")
+    grid.add_row("looks at", meter.features)
     return Panel(grid, title=f"{agent.env_id} · {agent.algorithm} · epoch {agent.epoch}", expand=False)
 
 

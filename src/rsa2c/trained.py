@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
-from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.reweighting import value_importance
 from rsa2c.algorithm.robust import filter_weight
 from rsa2c.algorithm.sensors import low_passed, remembering
 from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.algorithm.task import Task
 from rsa2c.algorithm.threads import limited_threads
+from rsa2c.algorithm.weights import Importances
 from rsa2c.attribution import ExplainedDataset, Explanation, Prototypes, explain, explain_dataset, prototypes
 from rsa2c.attribution.inputs import Groups, check_columns
 from rsa2c.attribution.prototypes import familiarity

@@ -27,7 +27,7 @@ from rsa2c.algorithm.phases import explore, roll_out, step_actor
 from rsa2c.algorithm.projection import follow_states
 from rsa2c.algorithm.reweighting import attribute_and_reweight
 from rsa2c.algorithm.robust import Smoothness
-from rsa2c.algorithm.state import ADMIT, ATTRIBUTE, COLLECT, TrainingState, generator
+from rsa2c.algorithm.state import ADMIT, COLLECT, TrainingState, generator
 from rsa2c.algorithm.work import Basis, Work
 from rsa2c.algorithm.workers import Spread, Workers
 from rsa2c.config import Config
@@ -83,9 +83,7 @@ def epoch(
         value = workers.fits.value(value, samples, config, t)
         estimate = workers.fits.estimate(value, samples, config)
     with clock("attribute"):
-        rngs = generator(config, t, ATTRIBUTE), generator(config, t, ATTRIBUTE, 1)
-        known = state.importances, samples, estimate, config, t, scale.varies
-        guided = attribute_and_reweight(policy, value, *known, rngs)
+        guided = attribute_and_reweight(policy, value, state.importances, samples, estimate, config, t, scale.varies)
     with clock("advantage"):
         actor_basis, penalty = Basis.of(guided.policy.mean.dictionary), Smoothness.of(config, policy, t, state.steps)
         fit = workers.fits.advantage(guided.policy, samples, estimate, config, penalty)

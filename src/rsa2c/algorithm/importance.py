@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
-from rsa2c.algorithm.guidance import Critic, Halves, Measured, agreement, by_source, explained
+from rsa2c.algorithm.guidance import Critic, Halves, agreement, by_source, explained
+from rsa2c.algorithm.weights import Measured
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, Array]

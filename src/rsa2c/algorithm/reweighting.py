@@ -17,8 +17,6 @@ from rsa2c.algorithm.guidance import (
     SAMPLES,
     Critic,
     Halves,
-    Importances,
-    Measured,
     attribution_critics,
     measure,
     measure_value,
@@ -29,6 +27,7 @@ from rsa2c.algorithm.importance import other_importance
 from rsa2c.algorithm.projection import ProjectionStates, on_new_metric, within_trust_region
 from rsa2c.algorithm.samples import Samples, states
 from rsa2c.algorithm.state import ATTRIBUTE, generator
+from rsa2c.algorithm.weights import Importances, Measured
 from rsa2c.algorithm.work import Attribution, Reprojection
 from rsa2c.config import AgreementGuidance, Config, CriticGuidance, PrintedGuidance, ReleasedGuidance
 from rsa2c.kernel.rkhs import RKHSFunction
@@ -62,16 +61,13 @@ def attribute_and_reweight(
     config: Config,
     epoch: int,
     varies: NDArray[np.bool_],
-    rngs: tuple[np.random.Generator, np.random.Generator],
 ) -> Guided:
-    """Measure importances where they are due, and move the kernel towards the weights they ask for.
-
-    `varies` (d,) are the features that do, and `rngs` the streams of the attribution and of the re-projection.
-    """
+    """Measure importances where they are due, and move the kernel towards the weights they ask for; `varies` (d,) are
+    the features that do."""
     rule, unchanged = config.guidance, Guided(policy, value, importances)
     if not isinstance(rule, Rule) or epoch % rule.attribution_every:
         return unchanged
-    rng = rngs[0]
+    rng = generator(config, epoch, ATTRIBUTE)
     critics: tuple[Critic, ...]
     if isinstance(rule, CriticGuidance):
         assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
@@ -86,7 +82,7 @@ def attribute_and_reweight(
     if importances.updates > rule.attribution_warmup:
         weights = _weights(importances, rule, policy.mean.kernel.length_scale, varies)
         weights = rng.permutation(weights) if rule.shuffle_weights else weights
-        guided = _reweighted(guided, weights, samples, config, rule, epoch, rngs[1])
+        guided = _reweighted(guided, weights, samples, config, rule, epoch)
     return replace(guided, attribution=(measured.logged, guided.policy.mean.kernel.weights.copy()))
 
 
@@ -128,15 +124,13 @@ def _weights(
     return importances.weights(rule, length_scale, varies)
 
 
-def _reweighted(
-    guided: Guided, weights: NDArray, samples: Samples, config: Config, rule: Rule, epoch: int, rng: np.random.Generator
-) -> Guided:
+def _reweighted(guided: Guided, weights: NDArray, samples: Samples, config: Config, rule: Rule, epoch: int) -> Guided:
     """Move the actor's metric towards `weights` as far as the policy may change, and re-project on it."""
     policy, old = guided.policy, guided.policy.mean.kernel.metric
     reproject = not isinstance(rule, CriticGuidance) or rule.reproject
     if np.all(np.abs(weights - old.weights) <= (SMALLEST_CHANGE * old.weights if reproject else 0.0)):
         return guided
-    drawn = ProjectionStates.of(policy.mean, samples, config, rng)
+    drawn = ProjectionStates.of(policy.mean, samples, config, generator(config, epoch, ATTRIBUTE, 1))
     new, limit = old.reweighted(weights), rule.trust_region
     mean, moves = within_trust_region(policy, new, drawn, limit, config, epoch, reproject, samples.algebra)
     if mean is None:

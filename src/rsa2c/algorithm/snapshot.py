@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.following import Scale
-from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.state import Kept, TrainingState
 from rsa2c.algorithm.task import Task, count, names_of
 from rsa2c.algorithm.upgrades import UPGRADES
+from rsa2c.algorithm.weights import Importances
 from rsa2c.config import Config
 from rsa2c.errors import FileFormatError, RSA2CError
 from rsa2c.files import check_shapes, read_tensors, write_tensors

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rsa2c.algorithm.actor import GaussianPolicy
 from rsa2c.algorithm.following import Scale
-from rsa2c.algorithm.guidance import Importances
+from rsa2c.algorithm.weights import Importances
 from rsa2c.config import Config
 from rsa2c.kernel.rkhs import RKHSFunction
 

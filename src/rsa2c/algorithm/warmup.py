@@ -15,10 +15,10 @@ from rsa2c.algorithm.automatic import Sizes
 from rsa2c.algorithm.epoch import BACKGROUND_STATES
 from rsa2c.algorithm.first_noise import FirstRollouts
 from rsa2c.algorithm.following import CLIP, KNEE, Scale
-from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.rollout import thinned
 from rsa2c.algorithm.state import WARMUP, TrainingState, generator
 from rsa2c.algorithm.task import Task
+from rsa2c.algorithm.weights import Importances
 from rsa2c.algorithm.workers import Workers
 from rsa2c.attribution.inputs import named_features
 from rsa2c.config import Config, FollowingScale

@@ -233,15 +233,12 @@ def _print_features(agent: RSA2C) -> None:
     import numpy as np
 
     from rsa2c.statistics import rank_agreement
+    from rsa2c.statistics.words import MOST_NAMED, attended
 
-    def largest(numbers: np.ndarray, form: str) -> str:
-        order = np.argsort(-numbers, kind="stable")[:5]
-        return ", ".join(f"{agent.feature_names[i]} {numbers[i]:{form}}" for i in order)
-
-    weights = agent.kernel_weights
+    weights, names = agent.kernel_weights, agent.feature_names
     effects = agent.explain(agent.background[:EXPLAINED_STATES], of="action").importances.mean(axis=1)
     shares = effects / max(effects.sum(), np.finfo(float).tiny)
-    guided = np.ptp(weights) > 0
-    beside = f"; rank agreement with the weights {rank_agreement(weights, effects):.2f}" if guided else ""
-    print(f"  looks at     {largest(weights, '.2f') if guided else 'all features alike'}  (kernel weights)")
-    print(f"  responds to  {largest(shares, '.0%')}  (Shapley values of the action{beside})")
+    largest = ", ".join(f"{names[i]} {shares[i]:.0%}" for i in np.argsort(-shares, kind="stable")[:MOST_NAMED])
+    beside = f"; rank agreement with the weights {rank_agreement(weights, effects):.2f}" if np.ptp(weights) > 0 else ""
+    print(f"  looks at     {attended(weights, names)}  (kernel weights)")
+    print(f"  responds to  {largest}  (Shapley values of the action{beside})")

@@ -35,12 +35,12 @@ def skill(env_id: str, result: EvaluationResult) -> str | None:
 
 def _feature(agent: RSA2C, explained: dict[str, Explanation] | None) -> dict[str, Any]:
     """The feature with the largest Shapley values of the actions, each action counted equally; without an explanation,
-    the one with the largest kernel weight, where they differ. Weights say what guided, which can be another feature."""
+    the one with the largest kernel weight, where no other has it. Weights say what guided, which can be another."""
     if explained is not None:
         sizes = np.abs(explained["action"].values).mean(axis=0)
         shares = (sizes / np.maximum(sizes.sum(axis=0), np.finfo(float).tiny)).sum(axis=1)
         return {"verb": "responds most to", "feature": agent.feature_names[int(shares.argmax())]}
     weights = agent.kernel_weights
-    if np.ptp(weights) > 0:
+    if np.sum(weights == weights.max()) == 1:
         return {"verb": "looks most at", "feature": agent.feature_names[int(weights.argmax())]}
     return {"verb": None, "feature": None}

@@ -15,8 +15,8 @@ _SEED = re.compile(r"__s\d+(?=__|$)")
 
 def make_run_id(env_id: str, algorithm: str, preset: str, config: Config | BaselineConfig) -> str:
     """`<env, / as ->__<algorithm>__<preset>__n<noise variance>__s<seed>`, with `__d<k>` for k distractors
-    of noise and `__d<k>-<kind>` for others."""
-    name = re.sub(r"[/:]", "-", env_id)
+    of noise and `__d<k>-<kind>` for others; without what a module's name may begin with and a run's may not."""
+    name = re.sub(r"[/:]", "-", env_id).lstrip("_")
     run_id = f"{name}__{algorithm}__{preset}__n{word(config.noise_variance)}__s{config.seed}"
     kind = "" if config.distractor_kind == "noise" else f"-{config.distractor_kind}"
     return run_id + (f"__d{config.distractors}{kind}" if config.distractors else "")
