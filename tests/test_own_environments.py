@@ -285,6 +285,25 @@ def test_neither_the_scale_of_rewards_nor_a_constant_changes_what_is_learned(sca
     np.testing.assert_allclose(other.predict(plain.background)[0], plain.predict(plain.background)[0], atol=1e-3)
 
 
+def test_the_unit_of_a_feature_does_not_change_what_is_learned():
+    """A flow in m^3/s varies by a millionth; powers of two keep every digit."""
+    unit = 2.0 ** -np.array([20, 10, 0])
+
+    def scaled():
+        box = spaces.Box(-np.inf, np.inf, (3,), np.float64)
+        return gym.wrappers.TransformObservation(gym.wrappers.TimeLimit(Tank(), 30), lambda x: x * unit, box)
+
+    def usual():
+        return gym.wrappers.TransformObservation(
+            gym.wrappers.TimeLimit(Tank(), 30), lambda x: x * 1.0, scaled().observation_space
+        )
+
+    ours, theirs = (RSA2C(make, **TINY).learn(300) for make in (scaled, usual))
+    states = theirs.background[:5]
+    np.testing.assert_array_equal(ours.predict(states * unit)[0], theirs.predict(states)[0])
+    assert theirs.background.std(axis=0)[0] * unit[0] < 1e-5
+
+
 def test_other_things_are_refused_with_what_is_accepted():
     with pytest.raises(EnvError, match=r"an environment is an id such as 'Pendulum-v1'.*SB3's VecEnv.*got int"):
         RSA2C(3)

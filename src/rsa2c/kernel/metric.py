@@ -11,8 +11,9 @@ from rsa2c.errors import DataError
 from rsa2c.kernel.linalg import ROUNDING
 
 Array = NDArray[np.float64]
-SMALLEST_STD = 1e-3
-"""Standard deviation under which a feature counts as constant."""
+SMALLEST_STD = 1e-9
+"""Standard deviation under which a feature counts as constant. Flows in m^3/s or displacements in m may vary by 1e-6
+only; what simulators leave on features that stand still is below 1e-12."""
 
 
 def smallest_std(mean: NDArray) -> Array:
