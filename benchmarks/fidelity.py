@@ -41,9 +41,7 @@ IGNORED = """\
 ## A reward that ignores half of the state
 
 Share of each importance that the ignored half of the features has. By chance it is 50%; the truth for the value and for
-the action that the reward judges is 0%. *certain*: what is left of the importance once half of what the two halves of
-the episodes disagree on is taken off, from which the weights are made. Means over seeds, with the lowest and the
-highest seed.
+the action that the reward judges is 0%. Means over seeds, with the lowest and the highest seed.
 """
 SEEDS = """\
 ## Between seeds

@@ -24,7 +24,7 @@ from _earlier import under
 from _guidance_table import write_page
 from _suite_run import read_rows
 from _suite_table import WHOLE
-from _suite_tasks import MILLION, Task
+from _suite_tasks import MILLION, TARGETS, Task
 from rsa2c.baselines.settings import BASELINES
 from rsa2c.config import default_timesteps
 from rsa2c.envs.distractors import KINDS
@@ -42,8 +42,9 @@ STEPS = {
 """The environments, and the steps of a run; SB3's take as many. The oven's set point is what no action moves, and its
 temperature answers only after five samples: attributions alone can say that they matter."""
 COUNTS = (0, 10, 20, 30, 100)
+SUITE = {target.environment for target in TARGETS}
 GUIDED = "shapley"
-"""The default; without useless features its runs are the suite's."""
+"""The default; without useless features its runs are the suite's, where that has the environment."""
 MOVED = "none"
 """What actions move alone."""
 AGREED = (GUIDED, MOVED, "permutation", "gradient", "correlation", "mutual-information", "ard", "random", "oracle")
@@ -121,7 +122,7 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
     """Every run, seeds outermost: what is cut short has all methods of its first seeds."""
     for seed, environment, count in itertools.product(options.seeds, options.only, options.counts):
         for kind, name in itertools.product(options.kinds if count else ("noise",), options.methods):
-            whole = name == GUIDED and not count and not options.more and not options.steps
+            whole = name == GUIDED and environment in SUITE and not (count or options.more or options.steps)
             if (name == WITHOUT_FORCES and environment != "Ant-v5") or whole:
                 continue
             algorithm, own = METHODS[name]

@@ -8,9 +8,9 @@ import numpy as np
 
 from rsa2c.algorithm.actor import ActionBounds, GaussianPolicy
 from rsa2c.algorithm.following import Scale
-from rsa2c.algorithm.guidance import Importances
 from rsa2c.algorithm.state import TrainingState
 from rsa2c.algorithm.task import Task
+from rsa2c.algorithm.weights import Importances
 from rsa2c.config import Config
 from rsa2c.kernel.dictionary import Dictionary
 from rsa2c.kernel.kernels import kernel_from_name

@@ -112,7 +112,7 @@ def test_the_summary_tells_what_guided_from_what_the_actions_depend_on(capsys):
     trained, agent = capsys.readouterr().out, load_agent(Run.open(RUN))
     effects = agent.explain(agent.background[:32], of="action").importances[:, 0]
     names, (looks, responds) = agent.feature_names, re.findall(r"(?:looks at|responds to) +(.*)", trained)
-    assert looks == f"{attended(agent.kernel_weights, names)}  (kernel weights)"
+    assert looks == f"{attended(agent.kernel_weights, names) or 'all features alike'}  (kernel weights)"
     first = int(effects.argmax())
     assert responds.startswith(f"{names[first]} {effects[first] / effects.sum():.0%}")
     assert f"weights {rank_agreement(agent.kernel_weights, effects):.2f})" in responds

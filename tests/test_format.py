@@ -161,7 +161,7 @@ def test_version_5_knew_a_null_level_and_no_doubt(tmp_path, monkeypatch):
     np.testing.assert_allclose(importances.agreed, expected)
     np.testing.assert_array_equal(importances.alone, importances.agreed)
     assert expected.any() and isinstance(snapshot.config.guidance, AgreementGuidance)
-    np.testing.assert_array_equal(importances.counts(snapshot.config.guidance.moment_decay), 1.0)
+    np.testing.assert_array_equal(importances.moved, 1.0)
 
 
 def test_version_6_did_not_ask_what_actions_move(tmp_path, monkeypatch):

@@ -307,7 +307,7 @@ def test_what_actions_move_agrees(agent, rolled, correlation):
     lengths = np.bincount(host.block.batch.segment)
     assert len(lengths) > 16, "episodes end within the rollout"
     for lag, sums in zip(LAGS, influence_sums(host.block, agent.policy.sigma, correlation), strict=True):
-        assert sums[-1][0, 0] == np.maximum(lengths - lag + 1 - (correlation > 0), 0).sum()
+        assert sums[-1][-1, -1] == np.maximum(lengths - lag + 1 - (correlation > 0), 0).sum()
 
 
 @pytest.mark.parametrize("centres", [30, 200])

@@ -247,8 +247,8 @@ def test_guidance_gives_positive_weights(x, size, method, seed):
     importances = Importances.none(x.shape[1])
     for _ in range(3):
         critics = attribution_critics(x, [target], np.arange(len(x)) % 2 == 0, "rbf", 10, rng)
-        measured = measure(critics, rule, rng, rng.normal(size=x.shape[1]))
-        importances = importances.updated(measured, rule.moment_decay)
+        measured = measure(critics, rule, rng)
+        importances = importances.updated(measured, rng.normal(size=x.shape[1]), rule.moment_decay)
     weights, phi = importances.weights(rule, 1.0, np.ptp(x, axis=0) > 0), measured.logged
     assert np.all(np.isfinite(phi)) and np.all(np.isfinite(weights)) and np.all(weights > 0)
     assert weights.sum() <= x.shape[1] * (1 + 1e-9)

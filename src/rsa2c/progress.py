@@ -88,8 +88,8 @@ class _Meter:
         return str(record.spread) if record is not None and record.spread.bytes else ""
 
     @property
-    def features(self) -> str:
-        """The features with the largest kernel weights."""
+    def features(self) -> str | None:
+        """The features with the largest kernel weights, if these differ."""
         return attended(self.agent.kernel_weights, self.agent.feature_names)
 
 
@@ -122,7 +122,7 @@ def _line(meter: _Meter) -> str:
         parts.insert(4, meter.spread)
     if meter.evaluation is not None:
         parts.insert(3, f"evaluation {shown(meter.evaluation)} over {agent.config.evaluation_episodes} episodes")
-    return "  ".join([*parts, f"looks at {meter.features}"])
+    return "  ".join([*parts, *([f"looks at {meter.features}"] if meter.features else [])])
 
 
 def _shown(mean: float) -> str:
@@ -150,7 +150,7 @@ def _panel(meter: _Meter) -> Any:
     grid.add_row("return", f"{_shown(row['ep_rew_mean'])}{evaluation}   {curve}")
     sizes = ", ".join(f"{name} {size}" for name, size in agent.dictionary_sizes.items())
     grid.add_row("states", f"{sizes}   sigma {row['sigma']:.2f}   kl {row['kl']:.4f}")
-    grid.add_row("looks at", meter.features)
+    grid.add_row("looks at", meter.features or "all features alike")
     return Panel(grid, title=f"{agent.env_id} · {agent.algorithm} · epoch {agent.epoch}", expand=False)
 
 

@@ -174,8 +174,8 @@ class Trained:
 
     @property
     def guided_by(self) -> dict[str, NDArray[np.float64]]:
-        """(d,) each: what guided the kernel, the importance measured for the value and the weights it led to; nothing
-        where nothing guided."""
+        """(d,) each: the importance measured for the value while training, and the kernel's weights; nothing where
+        nothing guided."""
         if not self.importances.updates:
             return {}
         return {MEASURED: value_importance(self.importances, self.config.guidance), WEIGHTS: self.kernel_weights}

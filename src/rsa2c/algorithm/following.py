@@ -40,7 +40,7 @@ class Scale:
 
     @property
     def varies(self) -> NDArray[np.bool_]:
-        """(d,): the features that vary."""
+        """(d,): the features that vary; where the scale is frozen, those that did in the warm-up."""
         return np.sqrt(self.variance) >= smallest_std(self.mean)
 
     def updated(self, mean: NDArray, variance: NDArray) -> Scale:

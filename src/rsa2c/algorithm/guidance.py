@@ -145,11 +145,7 @@ def product_values(device: str) -> ProductValues:
 
 
 def measure(
-    critics: Halves,
-    rule: AgreementGuidance,
-    rng: np.random.Generator,
-    moved: NDArray,
-    values: ProductValues = shapley_product,
+    critics: Halves, rule: AgreementGuidance, rng: np.random.Generator, values: ProductValues = shapley_product
 ) -> Measured:
     """What two critics agree on and what each says alone: means over states of phi_i(s; f) phi_i(s; g) and of squares,
     summed over a source's outputs. Logged is the mean absolute value of both critics' mean."""
@@ -157,7 +153,7 @@ def measure(
     states, background = _drawn(x, rule, rng)
     one, other = (_attributions(critic, states, background, rule, rng, values) for critic in critics)
     logged = np.abs((one + other)[:, :, 0] / 2).mean(axis=0)
-    return Measured(*agreement(one, other, critics[0]), explained(critics), logged, moved)
+    return Measured(*agreement(one, other, critics[0]), explained(critics), logged)
 
 
 def agreement(one: NDArray, other: NDArray, critic: Critic) -> tuple[NDArray, NDArray]:
@@ -183,7 +179,7 @@ def measure_value(
     states, background = _drawn(critic.x, rule, rng)
     phi = _attributions(critic, states, background, rule, rng, values)
     means = STATISTICS[rule.phi_statistic](phi).sum(axis=2).mean(axis=0)[None]
-    return Measured(means, means, critic.explained, np.abs(phi[:, :, 0]).mean(axis=0), np.zeros(phi.shape[1]))
+    return Measured(means, means, critic.explained, np.abs(phi[:, :, 0]).mean(axis=0))
 
 
 def _drawn(

@@ -1,8 +1,8 @@
 """Importances other than Shapley values, as controls: with the same halves and the same rule, is it SHAP?
 
 Each is a pair of numbers per source and feature, (sources, d) both: what the critics of the two halves of an epoch's
-episodes agree on, which is zero on average for what is useless, and what each says alone. What actions move counts
-beside every one of them, as it does beside Shapley values; `none` leaves that alone.
+episodes agree on, which is zero on average for what is useless (but for `ard`, which has no signs), and what each says
+alone. What actions move counts beside every one of them, as it does beside Shapley values; `none` leaves that alone.
 """
 
 from __future__ import annotations
@@ -155,8 +155,9 @@ def oracle(critics: Halves, true: int) -> Pair:
 
 
 def none(critics: Halves) -> Pair:
-    """No importance at all."""
-    return oracle(critics, 0)
+    """Nothing that the halves agree on."""
+    everything = np.ones((len(critics[0].sources), critics[0].x.shape[1]))
+    return np.zeros_like(everything), everything
 
 
 MEASURED = {
@@ -170,14 +171,9 @@ MEASURED = {
 
 
 def other_importance(
-    name: str,
-    critics: Halves,
-    distractors: int,
-    rngs: tuple[np.random.Generator, np.random.Generator],
-    moved: NDArray,
+    name: str, critics: Halves, distractors: int, rngs: tuple[np.random.Generator, np.random.Generator]
 ) -> Measured:
-    """As `guidance.measure`, with the root of the first source's importances logged; an oracle explains everything, and
-    asks nothing of actions.
+    """As `guidance.measure`, with the root of the first source's importances logged; an oracle explains everything.
 
     `rngs` are the generator of this attribution and one that is the same at each: random numbers that changed would
     average out.
@@ -185,14 +181,14 @@ def other_importance(
     share = explained(critics)
     if name == "oracle":
         agreed, alone = oracle(critics, critics[0].x.shape[1] - distractors)
-        share, moved = np.ones_like(share), np.zeros_like(moved)
+        share = np.ones_like(share)
     elif name == "none":
         agreed, alone = none(critics)
     elif name == "random":
         agreed, alone = random(critics, rngs[1])
     else:
         agreed, alone = MEASURED[name](critics, rngs[0])
-    return Measured(agreed, alone, share, np.sqrt(np.maximum(agreed[0], 0.0)), moved)
+    return Measured(agreed, alone, share, np.sqrt(np.maximum(agreed[0], 0.0)))
 
 
 def _rows(critic: Critic, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -6,8 +6,9 @@ some steps, less what the state predicts of it linearly (least squares over the 
     T_i = mean_j (sum_t e_tj r_ti)^2 / sum_t r_ti^2
 
 has the mean one for a feature that no action moves, however slowly it changes and whatever else drives it, and a
-variance of 2 / m at most. Where actions move the feature, T_i grows with the batch: on robots it is ten to a thousand.
-Nothing of it needs rewards or a critic.
+variance of 2 / m at most. Where an action moves the feature more often in one direction than in the other, T_i grows
+with the batch: on robots it is ten to a thousand. Where the direction changes with the state, as with the cosine of a
+pendulum's angle, it cancels. Nothing of it needs rewards or a critic.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ RIDGE = 1e-8
 PREDICTED = 1e-8
 """Share of a change that rounding may leave of it where the state predicts all."""
 LagSums = tuple[NDArray[np.float64], ...]
-"""With D changes within a lag, E noise and X states beside a one: sum D^2 (d,), E^T D (m, d), X^T D (1 + d, d),
-X^T E (1 + d, m) and X^T X (1 + d, 1 + d)."""
+"""With D changes within a lag, E noise and X states beside a one: sum D^2 (d,), E^T D (m, d), X^T D (d + 1, d),
+X^T E (d + 1, m) and X^T X (d + 1, d + 1)."""
 
 
 def influence_sums(block: Block, sigma: NDArray, correlation: float) -> tuple[LagSums, ...]:
@@ -38,17 +39,17 @@ def influence_sums(block: Block, sigma: NDArray, correlation: float) -> tuple[La
     if correlation > 0:  # what an episode's first noise followed on is not known
         starts = 1 + np.flatnonzero(batch.segment[1:] == batch.segment[:-1])
         noise[starts] = (noise[starts] - correlation * noise[starts - 1]) / np.sqrt(1.0 - correlation**2)
-    return tuple(_at(batch, noise, starts, lag) for lag in LAGS)
+    return tuple(_lag_sums(batch, noise, starts, lag) for lag in LAGS)
 
 
-def _at(batch: Batch, noise: NDArray, starts: NDArray[np.intp], lag: int) -> LagSums:
+def _lag_sums(batch: Batch, noise: NDArray, starts: NDArray[np.intp], lag: int) -> LagSums:
     starts = starts[starts + lag <= batch.n]
     starts = starts[batch.segment[starts + lag - 1] == batch.segment[starts]]
     rows, e = starts + batch.segment[starts], noise[starts]
     states = batch.points[rows].astype(np.float64)
     change = batch.points[rows + lag] - states
-    x = np.ones((len(states), 1 + states.shape[1]))
-    x[:, 1:] = states
+    x = np.ones((len(states), states.shape[1] + 1))
+    x[:, :-1] = states
     return np.square(change).sum(axis=0), e.T @ change, x.T @ change, x.T @ e, x.T @ x
 
 

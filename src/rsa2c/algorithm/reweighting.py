@@ -73,15 +73,18 @@ def attribute_and_reweight(
         assert value is not None, "guidance by the Value Critic needs one: every guided variant has it"
         critics = (value_critic(samples.take(states, np.arange(samples.n)), value),)
         measured = measure_value(critics[0], rule, rng, product_values(config.device))
+        moved = np.zeros(len(varies))
     else:
         critics = _halves(rule, samples, estimate, config.kernel, rng)
-        moved = samples.workers.fits.influence(samples, policy, config)
-        measured = _measured(critics, rule, config, rng, moved)
-    importances = importances.updated(measured, rule.moment_decay)
+        measured = _measured(critics, rule, config, rng)
+        knows = rule.importance == "oracle"  # it asks nothing of actions
+        moved = np.zeros(len(varies)) if knows else samples.workers.fits.influence(samples, policy, config)
+    importances = importances.updated(measured, moved, rule.moment_decay)
     guided = replace(unchanged, importances=importances, work=tuple(critic.work for critic in critics))
     if importances.updates > rule.attribution_warmup:
         weights = _weights(importances, rule, policy.mean.kernel.length_scale, varies)
-        weights = rng.permutation(weights) if rule.shuffle_weights else weights
+        if rule.shuffle_weights:
+            weights[varies] = rng.permutation(weights[varies])
         guided = _reweighted(guided, weights, samples, config, rule, epoch)
     return replace(guided, attribution=(measured.logged, guided.policy.mean.kernel.weights.copy()))
 
@@ -96,14 +99,11 @@ def _halves(
     return attribution_critics(x, targets, first, kernel, centres, rng, samples.algebra)
 
 
-def _measured(
-    critics: Halves, rule: AgreementGuidance, config: Config, rng: np.random.Generator, moved: NDArray
-) -> Measured:
-    """Importances of the kind that the rule names, beside what actions move."""
+def _measured(critics: Halves, rule: AgreementGuidance, config: Config, rng: np.random.Generator) -> Measured:
+    """Importances of the kind that the rule names."""
     if rule.importance == "shapley":
-        return measure(critics, rule, rng, moved, product_values(config.device))
-    rngs = rng, generator(config, 0, ATTRIBUTE, 2)
-    return other_importance(rule.importance, critics, config.distractors, rngs, moved)
+        return measure(critics, rule, rng, product_values(config.device))
+    return other_importance(rule.importance, critics, config.distractors, (rng, generator(config, 0, ATTRIBUTE, 2)))
 
 
 def value_importance(importances: Importances, rule: object) -> NDArray[np.float64]:

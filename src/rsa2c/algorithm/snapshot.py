@@ -200,10 +200,9 @@ def _state(tensors: Tensors, metadata: Metadata, config: Config, task: Task) -> 
             episodes=count(about["episodes"], "episodes"),
         )
     updates = count(metadata["importance_updates"], "importance_updates")
-    agreed, alone, explained, moved = (tensors[f"importances/{name}"] for name in AVERAGES)
     return TrainingState(
         **_acting(tensors, tails, bounds, config, task),
-        importances=Importances(agreed, alone, explained, moved, updates),
+        importances=Importances(**{name: tensors[f"importances/{name}"] for name in AVERAGES}, updates=updates),
         scale=Scale(tensors["scale/mean"], tensors["scale/variance"]),
         epoch=count(metadata["epoch"], "epoch"),
         steps=count(metadata["num_timesteps"], "num_timesteps"),

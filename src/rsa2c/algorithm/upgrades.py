@@ -73,8 +73,8 @@ def _from_version_5(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Meta
 
 
 def _from_version_6(tensors: Tensors, metadata: Metadata) -> tuple[Tensors, Metadata]:
-    """Version 6 did not ask what actions move, and drew other numbers for the control `random`: until it is measured,
-    every feature counts as moved by one standard deviation, which averages take for certain."""
+    """Version 6 did not ask what actions move. Every feature begins as moved by one standard deviation, so that after
+    ten measurements or more it counts at least a little, until new measurements have taken over."""
     return {**tensors, "importances/moved": np.ones(len(tensors["metric/mean"]))}, metadata
 
 

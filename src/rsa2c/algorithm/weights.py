@@ -17,7 +17,8 @@ REPEATED = (0.5, 0.75)
 """The share a / b from which a feature counts, and from which it counts in full. Useless features of Hopper-v5 and
 Pendulum-v1 that drift have up to 0.55, the target of Reacher-v5, which no action moves, 0.82 to 0.87."""
 MOVED = (3.0, 6.0)
-"""The same for what actions move, in standard deviations of what chance does to a feature that they do not."""
+"""The same for what actions move, in standard deviations of what chance does to a feature that they do not. Of these
+features up to one in sixty is above three by chance at first, where squares of few numbers are averaged."""
 NEGLIGIBLE = 2e-3
 """Share of a source's largest importance that is taken off first: where states are sparse both critics fall to their
 mean, along useless features as well, and agree on that. It is about half of this share in `tests/test_guidance.py`."""
@@ -44,16 +45,16 @@ class Importances:
         """Before anything was measured."""
         return cls(np.zeros((0, dimension)), np.zeros((0, dimension)), np.zeros(0), np.zeros(dimension))
 
-    def updated(self, measured: Measured, decay: float) -> Importances:
+    def updated(self, measured: Measured, moved: NDArray, decay: float) -> Importances:
         """A plain mean over the first measurements, then an average that forgets with `decay`."""
         if self.updates == 0:
-            return Importances(measured.agreed, measured.alone, measured.explained, measured.moved, 1)
+            return Importances(measured.agreed, measured.alone, measured.explained, moved, 1)
         keep = min(decay, self.updates / (self.updates + 1.0))
         return Importances(
             agreed=keep * self.agreed + (1 - keep) * measured.agreed,
             alone=keep * self.alone + (1 - keep) * measured.alone,
             explained=keep * self.explained + (1 - keep) * measured.explained,
-            moved=keep * self.moved + (1 - keep) * measured.moved,
+            moved=keep * self.moved + (1 - keep) * moved,
             updates=self.updates + 1,
         )
 
@@ -99,5 +100,3 @@ class Measured:
     logged: NDArray[np.float64]
     """(d,): mean absolute attribution of the first source, whatever the statistic that guides, or the root of another
     importance."""
-    moved: NDArray[np.float64]
-    """(d,): what actions do to each feature; zero where the rule does not ask."""

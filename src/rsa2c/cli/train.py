@@ -239,6 +239,7 @@ def _print_features(agent: RSA2C) -> None:
     effects = agent.explain(agent.background[:EXPLAINED_STATES], of="action").importances.mean(axis=1)
     shares = effects / max(effects.sum(), np.finfo(float).tiny)
     largest = ", ".join(f"{names[i]} {shares[i]:.0%}" for i in np.argsort(-shares, kind="stable")[:MOST_NAMED])
-    beside = f"; rank agreement with the weights {rank_agreement(weights, effects):.2f}" if np.ptp(weights) > 0 else ""
-    print(f"  looks at     {attended(weights, names)}  (kernel weights)")
+    looks = attended(weights, names)
+    beside = f"; rank agreement with the weights {rank_agreement(weights, effects):.2f}" if looks else ""
+    print(f"  looks at     {looks or 'all features alike'}  (kernel weights)")
     print(f"  responds to  {largest}  (Shapley values of the action{beside})")

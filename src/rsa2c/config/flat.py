@@ -90,7 +90,8 @@ CHOICES: dict[str, Choice] = {
     ),
     "guidance": Choice(
         "guidance",
-        "How attributions become kernel weights: importance on which two halves of the episodes agree, the released "
+        "How attributions become kernel weights: equal ones for what actions move and for features on whose importance "
+        "two halves of the episodes agree, the released "
         "code's rule, the rule that the paper prints, equal weights, or not at all.",
         {
             "agreement": choices.AgreementGuidance,

@@ -141,7 +141,7 @@ def _influence(config: Config, epoch: Work) -> float:
     segments, correlated = epoch.points - n, config.correlation > 0
     count = 2.0 * n * m + (3 * (n - segments) * m if correlated else 0)
     for lag in LAGS:
-        starts = n - (lag - 1 + correlated) * segments
+        starts = max(n - (lag - 1 + correlated) * segments, 0)
         count += starts * (3 * d + 2 * m * d + 2 * (1 + d) * (d + m) + (1 + d) * (2 + d))
         count += 2 * (1 + d) ** 2 + cholesky(1 + d) + 2 * (1 + d) ** 2 * d + 2 * (1 + d) * d * (1 + m) + (3 * m + 6) * d
     return count

@@ -261,13 +261,9 @@ def influence_sums(grid: Grid, metric: Coordinates, sigma: Array, correlation: A
     def rows(each: Array) -> Array:
         return (each * within).reshape(-1, each.shape[-1])
 
-    x, e = rows(_one_before(states[:count])), rows(noise[:count])
+    x, e = rows(_with_one(states[:count])), rows(noise[:count])
     change = rows(after[len(after) - count :] - states[:count])
     return jnp.square(change).sum(axis=0), e.T @ change, x.T @ change, x.T @ e, x.T @ x
-
-
-def _one_before(x: Array) -> Array:
-    return jnp.concatenate([jnp.ones((*x.shape[:-1], 1), x.dtype), x], axis=-1)
 
 
 @partial(jax.jit, static_argnames="limit")

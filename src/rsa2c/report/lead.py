@@ -8,6 +8,7 @@ import numpy as np
 
 from rsa2c.envs.known import find
 from rsa2c.evaluation import EvaluationResult
+from rsa2c.statistics.words import leading
 
 if TYPE_CHECKING:
     from rsa2c.agent import RSA2C
@@ -41,6 +42,6 @@ def _feature(agent: RSA2C, explained: dict[str, Explanation] | None) -> dict[str
         shares = (sizes / np.maximum(sizes.sum(axis=0), np.finfo(float).tiny)).sum(axis=1)
         return {"verb": "responds most to", "feature": agent.feature_names[int(shares.argmax())]}
     weights = agent.kernel_weights
-    if np.sum(weights == weights.max()) == 1:
+    if len(leading(weights)) == 1:
         return {"verb": "looks most at", "feature": agent.feature_names[int(weights.argmax())]}
     return {"verb": None, "feature": None}
