@@ -20,8 +20,9 @@ from rsa2c.algorithm.batch import Batch
 from rsa2c.algorithm.samples import Block
 from rsa2c.kernel.linalg import solve_positive
 
-LAGS = (1, 4)
-"""Steps within which a feature may move: at once, or as positions do that follow their velocity a step later."""
+LAGS = range(1, 9)
+"""Steps within which a feature may move: at once, a step later, as a position that follows its velocity, or after the
+delay of a plant. What repeats the input of k steps ago moves within exactly k steps, so none is left out."""
 RIDGE = 1e-8
 """Ridge of the prediction, relative to the states' mean square: features may be multiples of each other."""
 PREDICTED = 1e-8
