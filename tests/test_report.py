@@ -8,17 +8,19 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from report_pages import GUIDED, TINY, document, trained, visible
+from rsa2c.algorithm.weights import Importances
 from rsa2c.attribution.quality import OWN, RANDOM
 from rsa2c.cli import main
 from rsa2c.errors import ConfigError, FileFormatError, NotFoundError
 from rsa2c.evaluation import EvaluationResult, evaluate
 from rsa2c.files.versions import VERSION
-from rsa2c.report import write_comparison, write_report
+from rsa2c.report import attention, write_comparison, write_report
 from rsa2c.report.gather import run_document
 from rsa2c.report.lead import lead, skill
 from rsa2c.report.page import bundled
@@ -163,6 +165,31 @@ class TestLead:
         found = lead(agent, None, None)
         assert found["verb"] == "looks most at"
         assert found["feature"] == agent.feature_names[int(weights.argmax())]
+
+
+class TestReasons:
+    @pytest.mark.parametrize(
+        ("moved", "agreed", "says"),
+        [
+            ([9.0, 9.0, 9.0], [0.0, 1.0, 0.0], "Actions move 3 of 3 features; none count for neither reason."),
+            ([0.0, 9.0, 0.0], [0.0, 0.0, 1.0], "Actions move 1 of 3 features; 1 counts by attributions that repeat "
+             "(angular velocity); 1 counts for neither reason."),
+        ],
+    )  # fmt: skip
+    def test_say_why_features_count(self, run, moved, agreed, says):
+        agent = load_agent(run)
+        found = Importances(np.array([agreed]), np.ones((1, 3)), np.ones(1), np.array(moved), updates=9)
+        shown = SimpleNamespace(config=agent.config, importances=found, feature_names=agent.feature_names)
+        assert attention.reasons(shown) == says
+
+    def test_stand_beside_the_weights(self, page):
+        assert document(page)["attention"]["reasons"] in visible(page)
+
+    def test_are_not_given_where_nothing_guided(self, run):
+        agent = load_agent(run)
+        assert attention.reasons(agent) is not None
+        never = SimpleNamespace(config=agent.config, importances=Importances.none(3))
+        assert attention.reasons(never) is None
 
 
 class TestFidelity:

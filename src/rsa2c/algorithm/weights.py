@@ -64,11 +64,15 @@ class Importances:
         agreed = self.agreed - negligible
         return np.divide(agreed, self.alone, out=np.zeros_like(agreed), where=self.alone > 0).max(axis=0, initial=0.0)
 
-    def counts(self, decay: float) -> NDArray[np.float64]:
-        """(d,): whether each feature counts, from 0 to 1, because its importance repeats or actions move it; `decay` is
-        that of the averages, and says how many measurements are in them."""
+    def reasons(self, decay: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(d,) both: whether each feature counts, from 0 to 1, because actions move it, and because its importance
+        repeats; `decay` is that of the averages, and says how many measurements are in them."""
         measurements = min(float(self.updates), (1 + decay) / (1 - decay)) if decay < 1 else float(self.updates)
-        return np.maximum(_ramp(self.repeated(), REPEATED), _ramp(self.moved * np.sqrt(measurements), MOVED))
+        return _ramp(self.moved * np.sqrt(measurements), MOVED), _ramp(self.repeated(), REPEATED)
+
+    def counts(self, decay: float) -> NDArray[np.float64]:
+        """(d,): whether each feature counts, for either reason."""
+        return np.maximum(*self.reasons(decay))
 
     def weights(self, rule: AgreementGuidance, length_scale: float, varies: NDArray[np.bool_]) -> NDArray[np.float64]:
         """(d,): kernel weights w_i = f + (1 - f) n u_i / sum_l u_l with u_i whether feature i counts, over the n

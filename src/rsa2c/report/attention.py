@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rsa2c.config import AgreementGuidance
+from rsa2c.statistics.words import MOST_NAMED
+
 if TYPE_CHECKING:
+    from rsa2c.agent import RSA2C
     from rsa2c.attribution import Explanation
     from rsa2c.report.embedded import Embedded
     from rsa2c.runs.data import AgentData
@@ -29,6 +33,21 @@ def training_log(data: AgentData) -> dict[str, Any] | None:
         "importances": log["phi"][::every].astype(np.float32),
         "weights": log["weights"][::every].astype(np.float32),
     }
+
+
+def reasons(agent: RSA2C) -> str | None:
+    """Why features count, in a sentence; None where the rule of guidance does not ask."""
+    rule = agent.config.guidance
+    if not isinstance(rule, AgreementGuidance) or not agent.importances.updates:
+        return None
+    moved, repeats = (each >= 0.5 for each in agent.importances.reasons(rule.moment_decay))
+    alone = [agent.feature_names[i] for i in np.flatnonzero(repeats & ~moved)]
+    neither = int(np.sum(~(moved | repeats)))
+    parts = [f"Actions move {int(moved.sum())} of {len(moved)} features"]
+    if alone:
+        shown = ", ".join(alone[:MOST_NAMED]) + (", ..." if len(alone) > MOST_NAMED else "")
+        parts.append(f"{len(alone)} count{'s' if len(alone) == 1 else ''} by attributions that repeat ({shown})")
+    return "; ".join([*parts, f"{neither or 'none'} count{'s' if neither == 1 else ''} for neither reason"]) + "."
 
 
 def explanations(embedded: Embedded) -> dict[str, Explanation]:

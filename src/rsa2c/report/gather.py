@@ -141,6 +141,7 @@ def _explained(
         document[key] = list(one)
         document[f"{key[:-1]}_units"] = units(agent.env_id, one)
     document["remembered"] = agent.dictionary_sizes
+    document["attention"]["reasons"] = attention.reasons(agent)
     document["which_acts"] = data.which_acts
     embedded = missing.attempt("model", "The policy", lambda: Embedded(agent))
     if embedded is None:
