@@ -169,7 +169,7 @@ def test_what_the_paper_logs_is_the_mean_absolute_attribution_whatever_guides():
 def test_weights_keep_floor_and_sum(floor):
     rng = np.random.default_rng(1)
     agreed = [rng.uniform(0, 5, (2, 6)) for _ in range(9)]
-    weights = weights_of(averaged(agreed, [2.5 + each for each in agreed], moved=rng.uniform(0.0, 2.0, 6)), floor)
+    weights = weights_of(averaged(agreed, [0.8 + each for each in agreed], moved=rng.uniform(0.0, 2.0, 6)), floor)
     assert weights.sum() == pytest.approx(6) and len(np.unique(weights)) > 3
     assert weights.min() >= floor - 1e-12
 
