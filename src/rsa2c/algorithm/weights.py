@@ -15,8 +15,9 @@ from rsa2c.config import AgreementGuidance
 
 REPEATED = (0.65, 0.85)
 """The share a / b from which a feature counts, and from which it counts in full. Useless features that drift have up to
-0.55 on Hopper-v5, and up to 0.85 on an oven while the policy still uses them; the target of Reacher-v5 and the oven's set
-point, which no action moves, 0.7 to 0.95. With 0.5 and 0.75 the pendulum with 30 drifts keeps a third of its weight."""
+0.55 on Hopper-v5, and up to 0.85 on an oven while the policy still uses them; the target of Reacher-v5 and the oven's
+set point, which no action moves, 0.7 to 0.95. With 0.5 and 0.75 the pendulum with 30 drifts keeps a third of its
+weight."""
 MOVED = (3.0, 6.0)
 """The same for what actions move, in standard deviations of what chance does to a feature that they do not. Of these
 features up to one in sixty is above three by chance at first, where squares of few numbers are averaged."""
