@@ -13,7 +13,7 @@ import sys
 from rsa2c import RSA2C
 threads, path = int(sys.argv[1]), sys.argv[2]
 agent = RSA2C(
-    "Pendulum-v1", seed=3, threads=threads, n_envs=8, horizon=100, capacity=120, initial_centres=100,
+    "Pendulum-v1", seed=3, threads=threads, n_envs=8, horizon=100, capacity=120, initial_centres=100, distractors=3,
     attribution_every=1, attribution_warmup=1, attribution_centres=60, replacement_every=1,
 )
 agent.learn(agent.num_timesteps + 4 * 800)

@@ -91,8 +91,8 @@ def test_tracking_error_of_the_riccati_solution_is_zero() -> None:
 
 
 def test_recorded_only_when_asked_for_and_without_changing_training(tmp_path) -> None:
-    plain = rsa2c.RSA2C("Pendulum-v1", seed=0).learn(60_000)
-    asked = rsa2c.RSA2C("Pendulum-v1", seed=0, diagnostics=True).learn(60_000)
+    plain = rsa2c.RSA2C("Pendulum-v1", seed=0, distractors=3).learn(60_000)
+    asked = rsa2c.RSA2C("Pendulum-v1", seed=0, distractors=3, diagnostics=True).learn(60_000)
     assert not RECORDED & set(plain.history[-1])
     assert all(set(row) >= RECORDED for row in asked.history)
     assert np.array_equal(plain.policy.mean.coefficients, asked.policy.mean.coefficients)

@@ -171,7 +171,7 @@ class TestReasons:
     @pytest.mark.parametrize(
         ("moved", "agreed", "says"),
         [
-            ([9.0, 9.0, 9.0], [0.0, 1.0, 0.0], "Actions move 3 of 3 features; none count for neither reason."),
+            ([9.0, 9.0, 9.0], [0.0, 1.0, 0.0], "Actions move 3 of 3 features."),
             ([0.0, 9.0, 0.0], [0.0, 0.0, 1.0], "Actions move 1 of 3 features; 1 counts by attributions that repeat "
              "(angular velocity); 1 counts for neither reason."),
         ],

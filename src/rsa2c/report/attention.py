@@ -47,7 +47,9 @@ def reasons(agent: RSA2C) -> str | None:
     if alone:
         shown = ", ".join(alone[:MOST_NAMED]) + (", ..." if len(alone) > MOST_NAMED else "")
         parts.append(f"{len(alone)} count{'s' if len(alone) == 1 else ''} by attributions that repeat ({shown})")
-    return "; ".join([*parts, f"{neither or 'none'} count{'s' if neither == 1 else ''} for neither reason"]) + "."
+    if neither:
+        parts.append(f"{neither} count{'s' if neither == 1 else ''} for neither reason")
+    return "; ".join(parts) + "."
 
 
 def explanations(embedded: Embedded) -> dict[str, Explanation]:
